@@ -1,0 +1,1 @@
+//! Carries plans out: render, apply, northbound rows, conditions

@@ -1,0 +1,1 @@
+//! OVSDB client and the northbound and southbound rows that causeway touches

@@ -1,0 +1,1 @@
+//! The decisions of causeway: pure, deterministic, without I/O

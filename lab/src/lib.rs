@@ -1,0 +1,1 @@
+//! The site in a box: namespaces, OVS and OVN, hypervisors, guests, packets

@@ -1,0 +1,1 @@
+//! A stand-in for kube-apiserver: an in-process tower service

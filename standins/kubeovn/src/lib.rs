@@ -1,0 +1,3 @@
+//! A stand-in for kube-ovn-controller and kube-ovn-cni.
+
+pub mod cni;
