@@ -1,0 +1,96 @@
+//! The rules of design 2.1 and 2.2: what a tenant and an administrator may write.
+//!
+//! Called by the planner's own last look, by `causeway check` and (later) by the webhook, so that
+//! all three say the same words. Inputs are as written; what passes comes out parsed
+//! ([`crate::model::VpcSpec`], [`crate::model::ZoneSpec`]), so that nothing behind this door parses
+//! again.
+
+mod choice;
+mod conflict;
+mod input;
+mod review;
+mod rules;
+mod vpc;
+mod without_effect;
+mod zone;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use choice::{ZoneRefusal, choose_zone};
+pub use conflict::{ZoneConflict, zone_conflict};
+pub use input::{
+    EgressInput, PeerInput, ProxmoxInput, RouteInput, SubnetInput, TransitInput, TrunkInput,
+    VlansInput, VpcInput, ZoneInput,
+};
+pub use review::{Remark, Subject, Weight, review};
+pub use vpc::{admit_vpc, vpc_warnings};
+pub use without_effect::{WITHOUT_EFFECT, WithoutEffect};
+pub use zone::admit_zone;
+
+/// A step of a field path.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum PathStep {
+    /// Element of a list.
+    Index(usize),
+    /// Field of an object.
+    Field(String),
+}
+
+/// Path of a field from the object's root: `spec.subnets[1].cidr`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FieldPath(pub Vec<PathStep>);
+
+impl FieldPath {
+    /// `spec`.
+    pub fn spec() -> Self {
+        Self::default().field("spec")
+    }
+
+    /// The path of a field of what this path names.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(PathStep::Field(name.to_owned()));
+        Self(steps)
+    }
+
+    /// The path of an element of the list that this path names.
+    #[must_use]
+    pub fn index(&self, index: usize) -> Self {
+        let mut steps = self.0.clone();
+        steps.push(PathStep::Index(index));
+        Self(steps)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, step) in self.0.iter().enumerate() {
+            match step {
+                PathStep::Index(index) => write!(f, "[{index}]")?,
+                PathStep::Field(name) if position == 0 => f.write_str(name)?,
+                PathStep::Field(name) => write!(f, ".{name}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Violation {
+    /// The field that breaks it.
+    pub path: FieldPath,
+    /// The offending value, the reason, and what would be accepted.
+    pub message: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.message)
+    }
+}
