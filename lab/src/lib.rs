@@ -1,1 +1,36 @@
-//! The site in a box: namespaces, OVS and OVN, hypervisors, guests, packets
+//! The site in a box: real OVN and OVS, hypervisors, guests and packets in network namespaces of
+//! one Linux machine.
+//!
+//! Called by `causeway demo`, `causeway up` and the packet scenarios. Must stay true: no packet
+//! leaves the namespaces that a site made; a site leaves nothing behind, however it ends; what
+//! cannot run says what is missing and never passes silently.
+
+mod arp;
+mod capture;
+mod central;
+mod claim;
+mod cni;
+mod command;
+mod guest;
+mod nb;
+mod netns;
+pub mod ovn;
+mod packages;
+mod ping;
+mod progress;
+mod site;
+mod switch;
+mod tcp;
+
+pub use arp::{ArpError, Neighbour};
+pub use capture::{Capture, CaptureError, Place};
+pub use claim::{ClaimError, clear_leftovers, end_sites_on_signals};
+pub use cni::SiteCni;
+pub use command::CommandError;
+pub use guest::{Guest, GuestError, Vm};
+pub use nb::{DumpError, NbDump};
+pub use packages::{PACKAGES, Package, PackagesMissing};
+pub use ping::{PingError, PingReport, Pinger, Reply};
+pub use progress::Progress;
+pub use site::{NodeOptions, Options, Site, SiteError};
+pub use tcp::{TcpError, TcpReport};

@@ -1,0 +1,187 @@
+//! A network namespace by name: what runs in it and how to run something in it.
+//!
+//! Called by everything that builds or uses a site. Only [`crate::claim`] makes and removes them.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use crate::command::{CommandError, Run};
+
+/// Longest that killed processes may take to be gone. Ordinary is under 50 ms.
+const DEATH: Duration = Duration::from_secs(10);
+
+/// A named namespace of `ip netns`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Netns(String);
+
+impl Netns {
+    pub(crate) fn named(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Where `ip netns` keeps it.
+    pub(crate) fn path(&self) -> PathBuf {
+        Path::new("/run/netns").join(&self.0)
+    }
+
+    /// A command that runs inside.
+    pub(crate) fn exec(&self, program: impl AsRef<std::ffi::OsStr>) -> Run {
+        Run::new("ip")
+            .args(["netns", "exec", &self.0])
+            .args([program.as_ref()])
+    }
+
+    /// Lines of `ip`, carried out inside in one go; stops at the first that fails.
+    pub(crate) async fn ip(&self, lines: &[String]) -> Result<(), CommandError> {
+        self.ip_command(&["-batch", "-"])
+            .input(lines.join("\n"))
+            .stdout()
+            .await
+            .map(drop)
+    }
+
+    /// One `ip` command inside.
+    pub(crate) fn ip_command(&self, args: &[&str]) -> Run {
+        Run::new("ip").args(["-n", &self.0]).args(args)
+    }
+
+    /// Is there a device of that name inside?
+    pub(crate) async fn has_device(&self, device: &str) -> Result<bool, CommandError> {
+        let listed = self.ip_command(&["-o", "link", "show"]).stdout().await?;
+        // `7: eth0@if6: <BROADCAST,…`
+        Ok(listed.lines().any(|line| {
+            line.split(": ")
+                .nth(1)
+                .and_then(|name| name.split('@').next())
+                == Some(device)
+        }))
+    }
+
+    /// No IPv6 (this lab is IPv4, and neighbour discovery would only be noise in captures), and
+    /// ARP answered only by the device that has the address: userspace OVS holds NICs that the
+    /// kernel still sees, and the kernel must not answer there for the tunnel address.
+    pub(crate) async fn settle(&self) -> Result<(), CommandError> {
+        let script = "for c in all default; do \
+             [ ! -e /proc/sys/net/ipv6 ] || echo 1 > /proc/sys/net/ipv6/conf/$c/disable_ipv6; \
+             echo 1 > /proc/sys/net/ipv4/conf/$c/arp_ignore || exit 1; done; ip link set lo up";
+        self.exec("sh")
+            .args(["-ec", script])
+            .stdout()
+            .await
+            .map(drop)
+    }
+
+    /// Checksums are filled in by the sender: userspace OVS hands frames on as they are, and a
+    /// receiver drops a TCP segment whose checksum was left to hardware that is not there.
+    pub(crate) async fn no_offload(&self, devices: &[&str]) -> Result<(), CommandError> {
+        let script = "for d; do ethtool -K \"$d\" tx off || exit 1; done";
+        self.exec("sh")
+            .args(["-c", script, "sh"])
+            .args(devices)
+            .stdout()
+            .await
+            .map(drop)
+    }
+}
+
+/// Kills every process inside `namespaces` and waits until none is left.
+///
+/// Such a process was started by a site, whoever its parent is now; a reused process number cannot
+/// be hit, since the namespace is looked at again through the handle that is signalled.
+pub(crate) fn kill_all_in(namespaces: &[Netns]) -> io::Result<()> {
+    let deadline = Instant::now() + DEATH;
+    let inodes: BTreeSet<_> = namespaces
+        .iter()
+        .filter_map(|netns| identity(&netns.path()))
+        .collect();
+    loop {
+        let inside = processes_in(&inodes)?;
+        if inside.is_empty() {
+            return Ok(());
+        }
+        for pid in &inside {
+            kill_if_in(*pid, &inodes)?;
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("processes {inside:?} do not end"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Kills one process if it runs inside `netns` and waits until it is gone.
+pub(crate) fn kill_one_in(netns: &Netns, pid: i32) -> io::Result<()> {
+    let deadline = Instant::now() + DEATH;
+    let inodes: BTreeSet<_> = identity(&netns.path()).into_iter().collect();
+    let Some(pid) = Pid::from_raw(pid) else {
+        return Err(io::Error::other(format!("{pid} is no process number")));
+    };
+    loop {
+        if !is_in(pid, &inodes) {
+            return Ok(());
+        }
+        kill_if_in(pid, &inodes)?;
+        if Instant::now() > deadline {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("process {pid:?} does not end"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+type Identity = (u64, u64);
+
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+fn processes_in(inodes: &BTreeSet<Identity>) -> io::Result<Vec<Pid>> {
+    let mut inside = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let name = entry?.file_name();
+        let pid = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(pid) = pid.and_then(Pid::from_raw)
+            && is_in(pid, inodes)
+        {
+            inside.push(pid);
+        }
+    }
+    Ok(inside)
+}
+
+/// A dead process that nobody has waited for yet has no namespace any more.
+fn is_in(pid: Pid, inodes: &BTreeSet<Identity>) -> bool {
+    let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
+    identity(Path::new(&path)).is_some_and(|id| inodes.contains(&id))
+}
+
+fn kill_if_in(pid: Pid, inodes: &BTreeSet<Identity>) -> io::Result<()> {
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !is_in(pid, inodes) {
+        return Ok(());
+    }
+    match pidfd_send_signal(&handle, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
