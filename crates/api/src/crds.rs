@@ -54,15 +54,21 @@ pub fn apps_crds() -> Vec<CustomResourceDefinition> {
 
 /// The foreign kinds, for where the real definitions are not installed.
 pub fn foreign_crds() -> Vec<CustomResourceDefinition> {
-    vec![
-        finish(ProviderNetwork::crd()),
-        finish(Vlan::crd()),
-        finish(Vpc::crd()),
-        finish(Subnet::crd()),
-        finish(IP::crd()),
-        finish(NetworkAttachmentDefinition::crd()),
-        finish(InClusterIPPool::crd()),
-    ]
+    let derived = [
+        ProviderNetwork::crd(),
+        Vlan::crd(),
+        Vpc::crd(),
+        Subnet::crd(),
+        IP::crd(),
+        NetworkAttachmentDefinition::crd(),
+        InClusterIPPool::crd(),
+    ];
+    let mut definitions = derived.map(finish);
+    // None of the real definitions requires a spec.
+    for root in definitions.iter_mut().flat_map(roots) {
+        root.required = None;
+    }
+    definitions.into()
 }
 
 /// The root of an object, which no attribute reaches: a null status is dropped like any other null.

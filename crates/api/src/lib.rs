@@ -6,6 +6,11 @@
 //! that nobody set is absent from what is written, so that server-side apply owns only what was
 //! stated; unknown fields are dropped in reading, never an error.
 
+#![expect(
+    clippy::duplicated_attributes,
+    reason = "the lint takes two printed columns of one type for a repetition"
+)]
+
 pub mod crds;
 pub mod ipam;
 pub mod keys;

@@ -35,16 +35,19 @@ pub fn own_status(schema: &mut Schema) {
     without_defaults(schema);
 }
 
-/// Finishes the spec of a foreign kind: fields that we leave out are kept, not pruned.
+/// Finishes the spec of a foreign kind: fields that we leave out are kept, not pruned; integers
+/// have no format, as in the real definitions.
 pub fn foreign_spec(schema: &mut Schema) {
     own_spec(schema);
     keep_unknown_fields(schema);
+    without_formats(schema);
 }
 
 /// Finishes the status of a foreign kind, likewise.
 pub fn foreign_status(schema: &mut Schema) {
     own_status(schema);
     keep_unknown_fields(schema);
+    without_formats(schema);
 }
 
 fn structural(schema: &mut Schema) {
@@ -61,6 +64,7 @@ fn structural(schema: &mut Schema) {
     }
     drop_null_type(object);
     hoist_optional(object);
+    join_lines(object);
 }
 
 /// `type: [string, null]` becomes `type: string`.
@@ -90,9 +94,25 @@ fn hoist_optional(object: &mut Map<String, Value>) {
     }
 }
 
+/// A comment's line breaks say nothing, and `kubectl explain` would print them; its paragraphs stay.
+fn join_lines(object: &mut Map<String, Value>) {
+    if let Some(Value::String(description)) = object.get_mut("description") {
+        let paragraphs: Vec<String> = description
+            .split("\n\n")
+            .map(|paragraph| paragraph.replace('\n', " "))
+            .collect();
+        *description = paragraphs.join("\n\n");
+    }
+}
+
 fn without_defaults(schema: &mut Schema) {
     transform_subschemas(&mut without_defaults, schema);
     schema.remove("default");
+}
+
+fn without_formats(schema: &mut Schema) {
+    transform_subschemas(&mut without_formats, schema);
+    schema.remove("format");
 }
 
 fn keep_unknown_fields(schema: &mut Schema) {
@@ -181,12 +201,19 @@ pub fn label_selector(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
-/// The selector of a `ProviderNetwork`: there the expressions are keyed, one per label key.
+/// The selector of a `ProviderNetwork`, as its definition has it: expressions keyed by label key,
+/// operators unchecked.
 pub fn keyed_label_selector(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = label_selector(generator);
     if let Some(expressions) = schema.pointer_mut("/properties/matchExpressions") {
         expressions["x-kubernetes-list-type"] = json!("map");
         expressions["x-kubernetes-list-map-keys"] = json!(["key"]);
+        let requirement = &mut expressions["items"]["properties"];
+        for (field, absent) in [("operator", "enum"), ("values", "x-kubernetes-list-type")] {
+            if let Some(field) = requirement[field].as_object_mut() {
+                field.remove(absent);
+            }
+        }
     }
     schema
 }

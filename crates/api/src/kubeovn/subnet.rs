@@ -232,14 +232,14 @@ pub struct SubnetStatus {
     /// Node of a centralized gateway in use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub activate_gateway: Option<String>,
-    /// OVN row of the DHCPv4 options.
+    /// Row of the IPv4 DHCP options in OVN.
     #[serde(
         default,
         rename = "dhcpV4OptionsUUID",
         skip_serializing_if = "Option::is_none"
     )]
     pub dhcp_v4_options_uuid: Option<String>,
-    /// OVN row of the DHCPv6 options.
+    /// Row of the IPv6 DHCP options in OVN.
     #[serde(
         default,
         rename = "dhcpV6OptionsUUID",
