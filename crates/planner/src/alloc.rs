@@ -1,0 +1,106 @@
+//! The VLAN numbers of one wire: which are held, and which one to ask for next.
+//!
+//! Called by the network plan for each network that holds no number. Proposes only: the claim is
+//! the `create` of a Kube-OVN `Vlan`, and the API server decides it (design 3.2).
+//! Must stay true: a number that anybody holds, or that is resting, is never proposed.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    model::{Vid, VidRanges},
+    snapshot::Snapshot,
+};
+
+/// Who holds a number, as observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A Kube-OVN Vlan names it.
+    Taken,
+    /// A claim of ours that was released; its Vlan is deleted when it has rested.
+    Resting,
+}
+
+/// Every number of the zone is held or resting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{} of {total} in use, {resting} of them resting", held + resting)]
+pub struct Exhausted {
+    /// Numbers that the zone offers.
+    pub total: usize,
+    /// Held.
+    pub held: usize,
+    /// Resting.
+    pub resting: usize,
+}
+
+/// The holds of all numbers. A Vlan counts whatever its `ProviderNetwork`: someone else's may be on
+/// the same wire.
+pub fn holds(snapshot: &Snapshot) -> BTreeMap<Vid, Hold> {
+    let mut holds = BTreeMap::new();
+    for vlan in snapshot.vlans.values() {
+        let Some(vid) = vlan.spec.vid else { continue };
+        let resting = vlan.spec.owner.is_some() && vlan.spec.released.is_some();
+        let hold = if resting { Hold::Resting } else { Hold::Taken };
+        let slot = holds.entry(vid).or_insert(hold);
+        if hold == Hold::Taken {
+            *slot = Hold::Taken;
+        }
+    }
+    holds
+}
+
+/// The lowest number of `offered` that nobody holds.
+///
+/// # Errors
+/// [`Exhausted`], with the figures for the condition's message, if there is none.
+pub fn propose(offered: &VidRanges, holds: &BTreeMap<Vid, Hold>) -> Result<Vid, Exhausted> {
+    let count = |hold| {
+        offered
+            .iter()
+            .filter(|vid| holds.get(vid) == Some(&hold))
+            .count()
+    };
+    offered
+        .iter()
+        .find(|vid| !holds.contains_key(vid))
+        .ok_or_else(|| Exhausted {
+            total: offered.len(),
+            held: count(Hold::Taken),
+            resting: count(Hold::Resting),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vids(entries: &[&str]) -> VidRanges {
+        let mut all = VidRanges::default();
+        for entry in entries {
+            all.add(VidRanges::parse_entry(entry).expect("test entries are ranges"));
+        }
+        all
+    }
+
+    fn vid(number: u16) -> Vid {
+        Vid::try_from(number).expect("test numbers are in range")
+    }
+
+    #[test]
+    fn the_lowest_free_number_is_proposed_whatever_the_order_offered() {
+        let holds = BTreeMap::from([(vid(212), Hold::Taken)]);
+        assert_eq!(propose(&vids(&["214", "212-213"]), &holds), Ok(vid(213)));
+    }
+
+    #[test]
+    fn a_released_number_is_not_proposed_until_its_vlan_is_gone() {
+        let holds = BTreeMap::from([(vid(214), Hold::Resting)]);
+        assert_eq!(propose(&vids(&["214-215"]), &holds), Ok(vid(215)));
+    }
+
+    #[test]
+    fn exhaustion_names_what_is_held_and_what_rests() {
+        let holds = BTreeMap::from([(vid(214), Hold::Taken), (vid(215), Hold::Resting)]);
+        let refusal = propose(&vids(&["214-215"]), &holds).expect_err("nothing is free");
+        assert_eq!(refusal.to_string(), "2 of 2 in use, 1 of them resting");
+    }
+}

@@ -1,0 +1,168 @@
+//! 802.1Q VLAN numbers and the ranges that an administrator gives a zone.
+
+use std::{collections::BTreeSet, fmt, num::ParseIntError};
+
+use serde::{Deserialize, Serialize};
+
+/// A VLAN number that a zone may hand out: 2 to 4094. 1 is the native VLAN of most switches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct Vid(u16);
+
+impl TryFrom<u16> for Vid {
+    type Error = VidError;
+
+    fn try_from(number: u16) -> Result<Self, VidError> {
+        match number {
+            2..=4094 => Ok(Self(number)),
+            _ => Err(VidError::Outside { number }),
+        }
+    }
+}
+
+impl From<Vid> for u16 {
+    fn from(vid: Vid) -> Self {
+        vid.0
+    }
+}
+
+impl fmt::Display for Vid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Not a VLAN number or not a range of them.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VidError {
+    /// A number outside 2 to 4094.
+    #[error("VLAN {number} is outside 2-4094")]
+    Outside {
+        /// The number.
+        number: u16,
+    },
+    /// No number and no `first-last`.
+    #[error("{text:?} is neither a VLAN number nor a range such as \"200-299\"")]
+    Unreadable {
+        /// The text.
+        text: String,
+        /// Why.
+        #[source]
+        source: ParseIntError,
+    },
+    /// A range whose end lies before its start.
+    #[error("VLAN range {text:?} ends before it starts")]
+    Reversed {
+        /// The text.
+        text: String,
+    },
+}
+
+/// A set of VLAN numbers, written as ranges: `["200-299", "310"]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VidRanges(BTreeSet<Vid>);
+
+impl VidRanges {
+    /// One entry of a range list: `"310"` or `"200-299"`.
+    ///
+    /// # Errors
+    /// [`VidError`] with the entry.
+    pub fn parse_entry(text: &str) -> Result<Self, VidError> {
+        let number = |part: &str| {
+            part.parse::<u16>()
+                .map_err(|source| VidError::Unreadable {
+                    text: text.to_owned(),
+                    source,
+                })
+                .and_then(Vid::try_from)
+        };
+        let (first, last) = match text.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(text)?, number(text)?),
+        };
+        if last < first {
+            return Err(VidError::Reversed {
+                text: text.to_owned(),
+            });
+        }
+        Ok(Self((first.0..=last.0).map(Vid).collect()))
+    }
+
+    /// All numbers of both.
+    pub fn add(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether the number is in the set.
+    pub fn contains(&self, vid: Vid) -> bool {
+        self.0.contains(&vid)
+    }
+
+    /// The numbers, lowest first.
+    pub fn iter(&self) -> impl Iterator<Item = Vid> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// The lowest number that both have.
+    pub fn first_shared(&self, other: &Self) -> Option<Vid> {
+        self.0.intersection(&other.0).next().copied()
+    }
+
+    /// The numbers of `self` that `other` has not.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        Self(self.0.difference(&other.0).copied().collect())
+    }
+
+    /// How many numbers there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_a_number_or_a_range() {
+        let range = VidRanges::parse_entry("200-202").expect("a range");
+        assert_eq!(
+            range.iter().map(u16::from).collect::<Vec<_>>(),
+            [200, 201, 202]
+        );
+        assert_eq!(VidRanges::parse_entry("310").expect("a number").len(), 1);
+    }
+
+    #[test]
+    fn the_native_vlan_and_numbers_above_4094_are_no_entry() {
+        for text in ["1", "1-5", "4094-4095", "0"] {
+            assert!(
+                matches!(VidRanges::parse_entry(text), Err(VidError::Outside { .. })),
+                "{text}"
+            );
+        }
+        assert!(VidRanges::parse_entry("2-4094").is_ok());
+    }
+
+    #[test]
+    fn a_reversed_range_and_plain_words_are_named_in_the_error() {
+        assert_eq!(
+            VidRanges::parse_entry("299-200")
+                .expect_err("reversed")
+                .to_string(),
+            "VLAN range \"299-200\" ends before it starts"
+        );
+        assert_eq!(
+            VidRanges::parse_entry("2OO")
+                .expect_err("letters")
+                .to_string(),
+            "\"2OO\" is neither a VLAN number nor a range such as \"200-299\""
+        );
+    }
+}

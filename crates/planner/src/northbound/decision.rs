@@ -1,0 +1,236 @@
+//! The list of chassis that may answer for the gateways of one (VPC, zone), with priorities.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use serde::Serialize;
+
+use crate::{model::ChassisName, snapshot::GatewayRow};
+
+/// Priority of the first trunk chassis; the others follow downwards, as Kube-OVN does it.
+const TRUNK_TOP: i64 = 100;
+/// Priority of the first witness. Trunk chassis stay above it, so that one can be added at the end
+/// of its kind without moving a witness.
+const WITNESS_TOP: i64 = 50;
+/// Chassis that a list needs for failover: with two, the survivor thinks itself cut off and never
+/// claims (seen).
+const FAILOVER_MIN: usize = 3;
+
+/// Chassis with their priorities. Trunk chassis have more than [`WITNESS_TOP`], witnesses (nodes
+/// without trunk, there only so that BFD has a majority) the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Decision(pub BTreeMap<ChassisName, i64>);
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, (chassis, priority)) in self.by_priority().into_iter().enumerate() {
+            let comma = if position == 0 { "" } else { "," };
+            write!(f, "{comma}{chassis}={priority}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Decision {
+    /// Reads what [`fmt::Display`] writes; None if it is anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.split(',')
+            .map(|entry| {
+                let (chassis, priority) = entry.rsplit_once('=')?;
+                Some((chassis.into(), priority.parse().ok()?))
+            })
+            .collect::<Option<_>>()
+            .map(Self)
+    }
+
+    /// What rows of a port say.
+    pub fn of_rows(rows: &[GatewayRow]) -> Self {
+        Self(
+            rows.iter()
+                .map(|row| (row.chassis.clone(), row.priority))
+                .collect(),
+        )
+    }
+
+    /// Whether it lists nobody.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn by_priority(&self) -> Vec<(&ChassisName, i64)> {
+        let mut all: Vec<_> = self.0.iter().map(|(name, rank)| (name, *rank)).collect();
+        all.sort_by_key(|(name, rank)| (std::cmp::Reverse(*rank), *name));
+        all
+    }
+
+    /// The decision that follows from this one: who is listed stays where it is while Southbound
+    /// knows it, a new trunk chassis comes below the other trunk chassis, witnesses fill up below.
+    #[must_use]
+    pub fn evolve(
+        &self,
+        trunk: &[ChassisName],
+        witnesses: &[ChassisName],
+        known: &BTreeSet<ChassisName>,
+        max: usize,
+    ) -> Self {
+        let stays = |name: &ChassisName, rank: i64| {
+            known.contains(name) && (rank > WITNESS_TOP || !trunk.contains(name))
+        };
+        let mut next: BTreeMap<ChassisName, i64> = self
+            .0
+            .iter()
+            .filter(|(name, rank)| stays(name, **rank))
+            .map(|(name, rank)| (name.clone(), *rank))
+            .collect();
+        let fits = |next: &BTreeMap<ChassisName, i64>| {
+            next.values().filter(|rank| **rank > WITNESS_TOP).count() < max
+        };
+        for name in trunk {
+            if fits(&next) && !next.contains_key(name) {
+                let rank = lowest_above(&next, WITNESS_TOP).map_or(TRUNK_TOP, |low| low - 1);
+                next.insert(name.clone(), rank);
+            }
+        }
+        if next.values().all(|rank| *rank <= WITNESS_TOP) {
+            // Witnesses alone cannot forward to the VLAN: nobody is listed until a trunk node is.
+            return Self::default();
+        }
+        for name in witnesses {
+            if next.len() < FAILOVER_MIN && !next.contains_key(name) {
+                let rank = lowest_witness(&next).map_or(WITNESS_TOP, |low| low - 1);
+                next.insert(name.clone(), rank);
+            }
+        }
+        Self(next).with_room()
+    }
+
+    /// Numbered afresh where trunk chassis have come down to the witnesses' priorities, which takes
+    /// fifty replaced nodes.
+    fn with_room(self) -> Self {
+        let crowded = self.0.values().any(|rank| *rank == WITNESS_TOP + 1);
+        if !crowded {
+            return self;
+        }
+        let mut trunk = TRUNK_TOP;
+        let renumbered = self
+            .by_priority()
+            .into_iter()
+            .map(|(name, rank)| {
+                if rank <= WITNESS_TOP {
+                    return (name.clone(), rank);
+                }
+                trunk -= 1;
+                (name.clone(), trunk + 1)
+            })
+            .collect();
+        Self(renumbered)
+    }
+
+    /// Entries that `rows` lacks or has with another priority.
+    pub fn missing_from(&self, rows: &Self) -> BTreeMap<ChassisName, i64> {
+        self.0
+            .iter()
+            .filter(|(name, rank)| rows.0.get(*name) != Some(rank))
+            .map(|(name, rank)| (name.clone(), *rank))
+            .collect()
+    }
+
+    /// Whether going from `rows` to this decision touches nothing at or above the active chassis,
+    /// so that plain inserts and deletes are safe. With nobody active nothing can be cut off.
+    pub fn changes_only_below(&self, rows: &Self, active: Option<&ChassisName>) -> bool {
+        let Some(active) = active.and_then(|name| rows.0.get(name)) else {
+            return true;
+        };
+        let below =
+            |changed: BTreeMap<ChassisName, i64>| changed.values().all(|rank| rank < active);
+        below(self.missing_from(rows)) && below(rows.missing_from(self))
+    }
+}
+
+fn lowest_above(ranks: &BTreeMap<ChassisName, i64>, bound: i64) -> Option<i64> {
+    ranks.values().copied().filter(|rank| *rank > bound).min()
+}
+
+fn lowest_witness(ranks: &BTreeMap<ChassisName, i64>) -> Option<i64> {
+    ranks
+        .values()
+        .copied()
+        .filter(|rank| *rank <= WITNESS_TOP)
+        .min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> Vec<ChassisName> {
+        text.split_whitespace().map(ChassisName::from).collect()
+    }
+
+    fn evolve(from: &str, trunk: &str, witnesses: &str, known: &str) -> String {
+        let from = Decision::parse(from).unwrap_or_default();
+        let known = names(known).into_iter().collect();
+        from.evolve(&names(trunk), &names(witnesses), &known, 3)
+            .to_string()
+    }
+
+    #[test]
+    fn a_first_list_ranks_trunk_nodes_and_fills_up_with_witnesses() {
+        assert_eq!(evolve("", "a b", "w x", "a b w x"), "a=100,b=99,w=50");
+        assert_eq!(evolve("", "a b c d", "w", "a b c d w"), "a=100,b=99,c=98");
+        assert_eq!(evolve("", "a", "w x y", "a w x y"), "a=100,w=50,x=49");
+    }
+
+    #[test]
+    fn witnesses_alone_are_no_list() {
+        assert_eq!(evolve("", "", "w x y", "w x y"), "");
+    }
+
+    #[test]
+    fn a_dead_node_that_southbound_knows_keeps_its_place() {
+        assert_eq!(
+            evolve("a=100,b=99,w=50", "b", "w", "a b w"),
+            "a=100,b=99,w=50"
+        );
+    }
+
+    #[test]
+    fn a_new_trunk_node_comes_below_the_others_and_moves_nobody() {
+        assert_eq!(evolve("b=100,w=50", "a b", "w", "a b w"), "b=100,a=99,w=50");
+    }
+
+    #[test]
+    fn a_chassis_that_southbound_forgot_leaves_and_a_witness_takes_its_seat() {
+        assert_eq!(
+            evolve("a=100,b=99,c=98", "b c", "w", "b c w"),
+            "b=99,c=98,w=50"
+        );
+    }
+
+    #[test]
+    fn a_witness_that_got_the_trunk_ranks_as_trunk_node() {
+        assert_eq!(evolve("a=100,w=50", "a w", "", "a w"), "a=100,w=99");
+    }
+
+    #[test]
+    fn only_changes_below_the_active_chassis_are_plain() {
+        let rows = Decision::parse("a=100,b=99").expect("a list");
+        let more = Decision::parse("a=100,b=99,w=50").expect("a list");
+        let less = Decision::parse("b=99").expect("a list");
+        let (a, b): (ChassisName, ChassisName) = ("a".into(), "b".into());
+        assert!(more.changes_only_below(&rows, Some(&a)));
+        assert!(more.changes_only_below(&rows, Some(&b)));
+        assert!(!less.changes_only_below(&rows, Some(&a)), "the active row");
+        assert!(!less.changes_only_below(&rows, Some(&b)), "a row above it");
+        assert!(less.changes_only_below(&rows, None));
+    }
+
+    #[test]
+    fn a_list_reads_back_as_written() {
+        let text = "a=100,b=99,w=50";
+        assert_eq!(Decision::parse(text).expect("a list").to_string(), text);
+        assert_eq!(Decision::parse("nonsense"), None);
+    }
+}

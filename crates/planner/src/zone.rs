@@ -1,0 +1,373 @@
+//! What a zone becomes (design 3.1): the `ProviderNetwork` of its wire, the end of its released
+//! claims, and its status.
+//!
+//! Called by the controller for key Zone. Must stay true: a zone that contradicts an earlier one
+//! writes nothing; a zone goes only when no network and no claim of it is left.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    admit::{admit_zone, zone_conflict},
+    alloc,
+    conditions::{ConditionType, Finding, Reason},
+    model::{
+        NodeName, ProviderNetwork, SubnetKey, Vid, Wire, ZoneName, ZoneSpec,
+        objects::{Labels, keys},
+    },
+    plan::{self, Kind, Object, Plan, StatusWrite, Step, Target, Wanted},
+    snapshot::{Mirror, NodeState, ProviderNetworkState, Seen, Snapshot, ZoneStatus},
+};
+
+/// Names listed in a status or message at the most.
+const NAMES_MAX: usize = 50;
+
+/// A zone as the plan of its networks needs it.
+///
+/// # Errors
+/// The finding that the zone's own Ready condition shows.
+pub fn usable(name: &ZoneName, snapshot: &Snapshot) -> Result<ZoneSpec, Finding> {
+    let Some(zone) = snapshot.zones.get(name) else {
+        return Err(Finding::bad(
+            Reason::ZoneNotFound,
+            format!("ProxmoxNetworkZone \"{name}\" does not exist"),
+        ));
+    };
+    let spec = admit_zone(name, &zone.spec).map_err(|violations| {
+        let first = violations.first().map(ToString::to_string);
+        Finding::bad(Reason::RangeInvalid, first.unwrap_or_default())
+    })?;
+    match zone_conflict(name, snapshot) {
+        Some(conflict) => Err(Finding::bad(
+            conflict.reason,
+            conflict.violation.to_string(),
+        )),
+        None => Ok(spec),
+    }
+}
+
+/// The nodes that should carry the zone's trunk, and those that do.
+pub struct TrunkNodes {
+    /// Nodes that the selector names.
+    pub selected: BTreeSet<NodeName>,
+    /// Those whose trunk works and that are Ready themselves.
+    pub healthy: BTreeSet<NodeName>,
+}
+
+/// The trunk nodes of a wire. Healthy, before an agent reports: in
+/// ProviderNetwork.status.readyNodes, with the ready label, and Node Ready (design 3.4).
+pub fn trunk_nodes(spec: &ZoneSpec, snapshot: &Snapshot) -> TrunkNodes {
+    let provider = spec.wire.provider_network();
+    let ready = snapshot
+        .provider_networks
+        .get(&provider)
+        .and_then(|seen| seen.status.as_ref())
+        .map(|status| &status.ready_nodes);
+    let ready_label = format!("{provider}.provider-network.kubernetes.io/ready");
+    let healthy = |name: &NodeName, node: &NodeState| {
+        ready.is_some_and(|ready| ready.contains(name))
+            && node.labels.get(&ready_label).map(String::as_str) == Some("true")
+            && node.ready
+    };
+    let selected: BTreeMap<_, _> = snapshot
+        .nodes
+        .iter()
+        .filter(|(_, node)| spec.trunk.node_selector.matches(&node.labels))
+        .collect();
+    TrunkNodes {
+        healthy: selected
+            .iter()
+            .filter(|(name, node)| healthy(name, node))
+            .map(|(name, _)| (*name).clone())
+            .collect(),
+        selected: selected.into_keys().cloned().collect(),
+    }
+}
+
+/// The plan of one zone.
+pub fn plan_zone(name: &ZoneName, snapshot: &Snapshot) -> Plan {
+    let Some(zone) = snapshot.zones.get(name) else {
+        return Plan::default();
+    };
+    let mut pass = Pass {
+        name,
+        zone,
+        snapshot,
+        plan: Plan::default(),
+    };
+    let usable = usable(name, snapshot);
+    let ready = match (&usable, zone.meta.deleting) {
+        (_, true) => pass.remove(),
+        (Ok(spec), false) => pass.maintain(spec),
+        (Err(finding), false) => finding.clone(),
+    };
+    if let Ok(spec) = &usable {
+        pass.end_rested_claims(spec);
+    }
+    pass.report(usable.ok().as_ref(), ready);
+    pass.plan
+}
+
+struct Pass<'a> {
+    name: &'a ZoneName,
+    zone: &'a Seen<crate::admit::ZoneInput, ZoneStatus>,
+    snapshot: &'a Snapshot,
+    plan: Plan,
+}
+
+impl<'a> Pass<'a> {
+    fn target(&self) -> Target {
+        Target::cluster(Kind::Zone, self.name)
+    }
+
+    fn provider_network(
+        &self,
+        wire: &Wire,
+    ) -> Option<&'a Mirror<ProviderNetwork, ProviderNetworkState>> {
+        self.snapshot
+            .provider_networks
+            .get(&wire.provider_network())
+    }
+
+    /// Keeps the zone held and its trunk as written.
+    fn maintain(&mut self, spec: &ZoneSpec) -> Finding {
+        if !self.snapshot.served.kube_ovn {
+            return Finding::bad(
+                Reason::ProviderNetworkMissing,
+                "the kubeovn.io API is not installed",
+            );
+        }
+        if !self.zone.meta.held {
+            self.plan.steps.push(Step::Hold {
+                target: self.target(),
+                seen: self.zone.meta.version.clone(),
+            });
+        }
+        let provider = spec.wire.provider_network();
+        let seen = self.provider_network(&spec.wire);
+        if let Some(foreign) = seen.filter(|seen| !seen.meta.is_ours()) {
+            return Finding::bad(
+                Reason::WireConflict,
+                format!(
+                    "ProviderNetwork \"{provider}\" (uid {}) was not made by causeway; remove it \
+                     or give the zone another spec.wire",
+                    foreign.meta.version.uid
+                ),
+            );
+        }
+        let object = ProviderNetwork {
+            trunk: spec.trunk.clone(),
+        };
+        self.plan
+            .steps
+            .extend(plan::ensure(seen, &object, || Wanted {
+                object: Object::ProviderNetwork {
+                    name: provider.clone(),
+                    spec: object.clone(),
+                },
+                labels: Labels::from([(keys::MANAGED_BY.to_owned(), keys::MANAGER.to_owned())]),
+                annotations: Labels::new(),
+                held: false,
+            }));
+        if seen.is_none() {
+            return Finding::bad(
+                Reason::ProviderNetworkMissing,
+                format!("ProviderNetwork \"{provider}\" does not exist yet"),
+            );
+        }
+        let nodes = trunk_nodes(spec, self.snapshot);
+        if nodes.healthy.is_empty() {
+            return Finding::bad(Reason::NoTrunkNodes, no_trunk_nodes(&provider, &nodes));
+        }
+        Finding::good(Reason::Ready, "")
+    }
+
+    /// Takes the zone away once nothing of it is left.
+    fn remove(&mut self) -> Finding {
+        let networks = self.networks();
+        if !networks.is_empty() {
+            return Finding::bad(
+                Reason::InUse,
+                format!(
+                    "{} networks use the zone: {}",
+                    networks.len(),
+                    crate::vpc::some_names(networks.iter())
+                ),
+            );
+        }
+        let Ok(spec) = admit_zone(self.name, &self.zone.spec) else {
+            return self.let_go();
+        };
+        if zone_conflict(self.name, self.snapshot).is_some() {
+            return self.let_go();
+        }
+        let provider = spec.wire.provider_network();
+        let on_provider: Vec<&String> = self
+            .snapshot
+            .vlans
+            .iter()
+            .filter(|(_, vlan)| vlan.spec.provider == provider)
+            .map(|(name, _)| name)
+            .collect();
+        if self.wire_is_shared(&spec.wire) {
+            let mine = self.claims(&spec);
+            if mine.is_empty() {
+                return self.let_go();
+            }
+            return waiting_for_vlans(mine.keys());
+        }
+        if !on_provider.is_empty() {
+            return waiting_for_vlans(on_provider.into_iter());
+        }
+        match self.provider_network(&spec.wire) {
+            Some(seen) if seen.meta.is_ours() => {
+                self.plan.steps.extend(plan::remove(
+                    Target::cluster(Kind::ProviderNetwork, &provider),
+                    &seen.meta,
+                ));
+                Finding::bad(
+                    Reason::Terminating,
+                    format!("waits for ProviderNetwork \"{provider}\" to go"),
+                )
+            }
+            _ => self.let_go(),
+        }
+    }
+
+    fn let_go(&mut self) -> Finding {
+        if self.zone.meta.held {
+            self.plan.steps.push(Step::LetGo {
+                target: self.target(),
+                seen: self.zone.meta.version.clone(),
+            });
+        }
+        Finding::bad(Reason::Terminating, "nothing uses the zone any more")
+    }
+
+    /// Whether another zone of the wire stays.
+    fn wire_is_shared(&self, wire: &Wire) -> bool {
+        self.snapshot.zones.iter().any(|(name, other)| {
+            name != self.name
+                && !other.meta.deleting
+                && admit_zone(name, &other.spec).is_ok_and(|spec| spec.wire == *wire)
+        })
+    }
+
+    /// Claims of ours on the wire within the zone's ranges, by name of their Vlan.
+    fn claims(&self, spec: &ZoneSpec) -> BTreeMap<&'a String, Vid> {
+        let provider = spec.wire.provider_network();
+        self.snapshot
+            .vlans
+            .iter()
+            .filter(|(_, vlan)| vlan.spec.owner.is_some() && vlan.spec.provider == provider)
+            .filter_map(|(name, vlan)| Some((name, vlan.spec.vid?)))
+            .filter(|(_, vid)| spec.ranges.contains(*vid))
+            .collect()
+    }
+
+    /// Deletes the claims that have rested for the whole cool-down: only now the number is free.
+    fn end_rested_claims(&mut self, spec: &ZoneSpec) {
+        for name in self.claims(spec).into_keys() {
+            let Some(vlan) = self.snapshot.vlans.get(name) else {
+                continue;
+            };
+            let Some(released) = vlan.spec.released else {
+                continue;
+            };
+            let free_at = released.after(self.snapshot.settings.cool_down);
+            if self.snapshot.now < free_at {
+                self.plan.wake_no_later(free_at);
+                continue;
+            }
+            self.plan
+                .steps
+                .extend(plan::remove(Target::cluster(Kind::Vlan, name), &vlan.meta));
+        }
+    }
+
+    fn networks(&self) -> Vec<&'a SubnetKey> {
+        self.snapshot
+            .networks
+            .iter()
+            .filter(|(_, network)| {
+                let zone = network
+                    .spec
+                    .as_ref()
+                    .and_then(|record| record.zone.as_ref());
+                zone == Some(self.name)
+            })
+            .map(|(key, _)| key)
+            .collect()
+    }
+
+    fn report(&mut self, spec: Option<&ZoneSpec>, ready: Finding) {
+        let generation = self.zone.meta.generation;
+        let earlier = self.zone.status.clone().unwrap_or_default();
+        let mut status = ZoneStatus {
+            observed_generation: generation,
+            networks: self.networks().len(),
+            conditions: vec![ready.into_condition(
+                ConditionType::Ready,
+                &earlier.conditions,
+                generation,
+                self.snapshot.now,
+            )],
+            ..ZoneStatus::default()
+        };
+        if let Some(spec) = spec {
+            self.report_figures(spec, &mut status);
+        }
+        if self.zone.status.as_ref() != Some(&status) {
+            self.plan
+                .statuses
+                .push(StatusWrite::Zone(self.name.clone(), status));
+        }
+    }
+
+    fn report_figures(&self, spec: &ZoneSpec, status: &mut ZoneStatus) {
+        let holds = alloc::holds(self.snapshot);
+        let offered = spec.offered();
+        status.vlans_total = offered.len();
+        status.vlans_used = offered.iter().filter(|vid| holds.contains_key(vid)).count();
+        status.vlans_free = status.vlans_total - status.vlans_used;
+        status.held_back = self
+            .claims(spec)
+            .into_values()
+            .filter(|vid| spec.reserved.contains(*vid))
+            .collect();
+        let nodes = trunk_nodes(spec, self.snapshot);
+        status.trunk_nodes_total = nodes.selected.len();
+        status.trunk_nodes_ready = nodes.healthy.len();
+        status.trunk_nodes_not_ready = nodes
+            .selected
+            .difference(&nodes.healthy)
+            .take(NAMES_MAX)
+            .cloned()
+            .collect();
+    }
+}
+
+/// Why no node carries the trunk, with the figures.
+pub fn no_trunk_nodes(provider: &str, nodes: &TrunkNodes) -> String {
+    if nodes.selected.is_empty() {
+        "no node matches spec.trunk.nodeSelector; the administrator can label the nodes that have \
+         the trunk NIC"
+            .to_owned()
+    } else {
+        format!(
+            "none of {} trunk nodes is ready on ProviderNetwork \"{provider}\": {}",
+            nodes.selected.len(),
+            crate::vpc::some_names(nodes.selected.iter())
+        )
+    }
+}
+
+fn waiting_for_vlans<T: ToString>(names: impl ExactSizeIterator<Item = T>) -> Finding {
+    Finding::bad(
+        Reason::Terminating,
+        format!(
+            "waits for {} Vlans to go: {}",
+            names.len(),
+            crate::vpc::some_names(names)
+        ),
+    )
+}
