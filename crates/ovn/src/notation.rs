@@ -316,6 +316,12 @@ impl Condition {
     }
 }
 
+impl From<Condition> for Vec<Condition> {
+    fn from(condition: Condition) -> Self {
+        vec![condition]
+    }
+}
+
 /// A change to part of a column's value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mutation(String, Mutator, Datum);

@@ -100,6 +100,8 @@ pub enum Until {
     Unequal,
 }
 
+/// Short forms for rows of a [`Table`]. `at` is one condition, or several that all must be met; `[]`
+/// is every row.
 impl Operation {
     /// Adds `row`.
     pub fn insert<T: Table>(row: &T) -> Self {
@@ -122,7 +124,7 @@ impl Operation {
     /// Adds `row` and puts it into the set `column` of the `Parent` row at `parent`, which the same
     /// transaction may have added before. `name` must be the row's own within the transaction.
     pub fn insert_into<Parent: Table, T: Table>(
-        parent: Condition,
+        parent: impl Into<Vec<Condition>>,
         column: &str,
         name: NamedUuid,
         row: &T,
@@ -134,38 +136,41 @@ impl Operation {
     }
 
     /// Sets these columns of the rows at `at`.
-    pub fn update<T: Table>(at: Condition, row: Row) -> Self {
+    pub fn update<T: Table>(at: impl Into<Vec<Condition>>, row: Row) -> Self {
         Self::Update {
             table: T::NAME.into(),
-            at: vec![at],
+            at: at.into(),
             row,
         }
     }
 
     /// Changes parts of the rows at `at`.
-    pub fn mutate<T: Table>(at: Condition, mutations: impl IntoIterator<Item = Mutation>) -> Self {
+    pub fn mutate<T: Table>(
+        at: impl Into<Vec<Condition>>,
+        mutations: impl IntoIterator<Item = Mutation>,
+    ) -> Self {
         Self::Mutate {
             table: T::NAME.into(),
-            at: vec![at],
+            at: at.into(),
             mutations: mutations.into_iter().collect(),
         }
     }
 
     /// Removes the rows at `at`.
-    pub fn delete<T: Table>(at: Condition) -> Self {
+    pub fn delete<T: Table>(at: impl Into<Vec<Condition>>) -> Self {
         Self::Delete {
             table: T::NAME.into(),
-            at: vec![at],
+            at: at.into(),
         }
     }
 
     /// Fails the transaction, at once, unless exactly one row is at `at` and these columns of it have
     /// these values.
-    pub fn require<T: Table>(at: Condition, row: Row) -> Self {
+    pub fn require<T: Table>(at: impl Into<Vec<Condition>>, row: Row) -> Self {
         Self::Wait {
             timeout: 0,
             table: T::NAME.into(),
-            at: vec![at],
+            at: at.into(),
             columns: row.keys().cloned().collect(),
             until: Until::Equal,
             rows: vec![row],
@@ -352,5 +357,96 @@ impl TransactError {
         Self::Unreadable {
             json: json.to_string(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    const UUID: &str = "7ec644e5-4c34-4cb6-bb4a-d86bbec34165";
+
+    fn insert_and_delete() -> [Operation; 2] {
+        let table = || "T".into();
+        [
+            Operation::Insert {
+                table: table(),
+                row: Row::new(),
+                name: None,
+            },
+            Operation::Delete {
+                table: table(),
+                at: Vec::new(),
+            },
+        ]
+    }
+
+    #[test]
+    fn each_operation_has_the_outcome_of_its_kind() {
+        let reply = json!([{"uuid": ["uuid", UUID]}, {"count": 2}]);
+        let reply = TransactReply::read(&insert_and_delete(), reply).expect("is done");
+        let uuid = UUID.parse().expect("is a UUID");
+        assert_eq!(
+            reply.outcomes(),
+            [Outcome::Inserted(uuid), Outcome::Matched(2)]
+        );
+        assert_eq!(reply.inserted().collect::<Vec<_>>(), [uuid]);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_wholly_success_is_none() {
+        let inserted = json!({"uuid": ["uuid", UUID]});
+        for reply in [
+            json!(null),
+            json!({}),
+            json!([]),
+            json!([inserted]),
+            json!([inserted, null]),
+            json!([inserted, {}]),
+            json!([{"count": 1}, {"count": 1}]),
+            json!([{"uuid": ["named-uuid", "a"]}, {"count": 1}]),
+            json!([inserted, {"count": 1}, {}]),
+            json!([inserted, {"count": 1}, null]),
+        ] {
+            let error = TransactReply::read(&insert_and_delete(), reply.clone())
+                .expect_err("is not success");
+            assert!(
+                matches!(error, TransactError::Unreadable { .. }),
+                "{reply}: {error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_operation_or_the_commit_and_the_servers_words() {
+        let inserted = json!({"uuid": ["uuid", UUID]});
+        let error = json!({"error": "constraint violation", "details": "too many"});
+        let refused = |reply| {
+            let error =
+                TransactReply::read(&insert_and_delete(), reply).expect_err("is not success");
+            let source = std::error::Error::source(&error).map(ToString::to_string);
+            (error.to_string(), source)
+        };
+        let words = Some("constraint violation: too many".to_owned());
+        assert_eq!(
+            refused(json!([error, null])),
+            ("operation 0 (insert) failed".into(), words.clone())
+        );
+        assert_eq!(
+            refused(json!([inserted, error])),
+            ("operation 1 (delete) failed".into(), words.clone())
+        );
+        assert_eq!(
+            refused(json!([inserted, {"count": 1}, error])),
+            ("the commit failed".into(), words)
+        );
+        assert_eq!(
+            refused(json!([inserted, {"error": "timed out"}])),
+            (
+                "operation 1 (delete) failed".into(),
+                Some("timed out".into())
+            )
+        );
     }
 }

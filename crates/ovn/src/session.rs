@@ -216,7 +216,10 @@ impl Wire {
             Message::Reply { id, result } if id == sent => {
                 result.map_err(|error| SessionError::Refused { method, error })
             }
-            message => Err(unexpected(&format!("{message:?}"), "")),
+            Message::Reply { id, .. } => Err(unexpected("an answer to", &id.to_string())),
+            Message::Request { method, .. } | Message::Notification { method, .. } => {
+                Err(unexpected(&method, "before it was asked"))
+            }
         }
     }
 
