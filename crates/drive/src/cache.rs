@@ -1,0 +1,240 @@
+//! A cache of one kind, filled by list and watch, that never forgets our own writes.
+//!
+//! Called by `observe` for the controller, and by the stand-ins. Must stay true: an object that was
+//! folded in is never replaced by an older version of itself, and one that we saw deleted does not
+//! come back by a late event.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use futures::StreamExt;
+use kube::{
+    Api, Resource, ResourceExt,
+    runtime::{WatchStreamExt, watcher},
+};
+use serde::de::DeserializeOwned;
+use tokio::{sync::watch, task::AbortHandle};
+
+/// Kinds that a cache can hold.
+pub trait Watched:
+    Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+impl<K> Watched for K where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + fmt::Debug + Send + Sync + 'static
+{
+}
+
+/// Namespace (empty for cluster-scoped kinds) and name.
+pub type Name = (String, String);
+
+/// The objects of one kind. Cheap to clone; the watch ends with the last clone.
+#[derive(Clone)]
+pub struct Cache<K> {
+    objects: Arc<Mutex<Objects<K>>>,
+    synced: watch::Receiver<bool>,
+    _watch: Arc<EndOnDrop>,
+}
+
+struct EndOnDrop(AbortHandle);
+
+impl Drop for EndOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+struct Objects<K> {
+    by_name: BTreeMap<Name, Arc<K>>,
+    /// Names that only a write of ours has shown so far: a list made before it lacks them.
+    unconfirmed: BTreeSet<Name>,
+    /// uids that a delete of ours has ended.
+    ended: BTreeSet<String>,
+    /// The list that is being received.
+    relist: BTreeMap<Name, Arc<K>>,
+}
+
+fn name_of<K: Resource>(object: &K) -> Name {
+    (object.namespace().unwrap_or_default(), object.name_any())
+}
+
+/// resourceVersions of one API server are comparable as numbers (Kubernetes 1.35 promises it; etcd
+/// has always made them so).
+fn version<K: Resource>(object: &K) -> u64 {
+    object
+        .resource_version()
+        .and_then(|version| version.parse().ok())
+        .unwrap_or(0)
+}
+
+impl<K: Watched> Cache<K> {
+    /// Lists and watches until the last clone is dropped. `on_change` is called with every object
+    /// that came, changed or went, after the cache shows it.
+    pub fn start(api: Api<K>, on_change: impl Fn(&K) + Send + Sync + 'static) -> Self {
+        let objects = Arc::new(Mutex::new(Objects {
+            by_name: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            relist: BTreeMap::new(),
+        }));
+        let (sender, synced) = watch::channel(false);
+        let task = tokio::spawn(follow(api, Arc::clone(&objects), sender, on_change));
+        Self {
+            objects,
+            synced,
+            _watch: Arc::new(EndOnDrop(task.abort_handle())),
+        }
+    }
+
+    /// Waits for the first whole list. False if the watch ended before.
+    pub async fn synced(&self) -> bool {
+        let mut synced = self.synced.clone();
+        synced.wait_for(|synced| *synced).await.is_ok()
+    }
+
+    /// Whether the first whole list is there.
+    pub fn is_synced(&self) -> bool {
+        *self.synced.borrow()
+    }
+
+    /// One object. `namespace` is empty for cluster-scoped kinds.
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        lock(&self.objects).by_name.get(&key).cloned()
+    }
+
+    /// All objects, by namespace and name.
+    pub fn all(&self) -> BTreeMap<Name, Arc<K>> {
+        lock(&self.objects).by_name.clone()
+    }
+
+    /// Takes in the answer to a write of ours, or to a live read.
+    pub fn fold(&self, object: K) {
+        let mut objects = lock(&self.objects);
+        let name = name_of(&object);
+        if objects.take(object) {
+            objects.unconfirmed.insert(name);
+        }
+    }
+
+    /// Takes in that a delete of ours, or a live read, found the object gone.
+    pub fn fold_gone(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut objects = lock(&self.objects);
+        objects.unconfirmed.remove(&key);
+        if let Some(uid) = objects.by_name.remove(&key).and_then(|object| object.uid()) {
+            objects.ended.insert(uid);
+        }
+    }
+}
+
+impl<K: Resource + Clone> Objects<K> {
+    /// Whether the object is news.
+    fn take(&mut self, object: K) -> bool {
+        if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
+            return false;
+        }
+        let name = name_of(&object);
+        let known = self.by_name.get(&name).map_or(0, |known| version(&**known));
+        if version(&object) <= known {
+            return false;
+        }
+        self.by_name.insert(name, Arc::new(object));
+        true
+    }
+
+    /// An event of the watch; the object if the cache changed.
+    fn event(&mut self, event: watcher::Event<K>) -> Vec<Arc<K>> {
+        match event {
+            watcher::Event::Apply(object) => {
+                self.unconfirmed.remove(&name_of(&object));
+                self.take(object.clone())
+                    .then(|| Arc::new(object))
+                    .into_iter()
+                    .collect()
+            }
+            watcher::Event::Delete(object) => self.gone(&object).into_iter().collect(),
+            watcher::Event::Init => {
+                self.relist.clear();
+                Vec::new()
+            }
+            watcher::Event::InitApply(object) => {
+                self.relist.insert(name_of(&object), Arc::new(object));
+                Vec::new()
+            }
+            watcher::Event::InitDone => self.replace(),
+        }
+    }
+
+    fn gone(&mut self, object: &K) -> Option<Arc<K>> {
+        if let Some(uid) = object.uid() {
+            self.ended.remove(&uid);
+        }
+        let name = name_of(object);
+        self.unconfirmed.remove(&name);
+        let same = self
+            .by_name
+            .get(&name)
+            .is_some_and(|known| known.uid() == object.uid());
+        same.then(|| self.by_name.remove(&name)).flatten()
+    }
+
+    fn replace(&mut self) -> Vec<Arc<K>> {
+        let list = std::mem::take(&mut self.relist);
+        let absent: Vec<Name> = self
+            .by_name
+            .keys()
+            .filter(|name| !list.contains_key(*name) && !self.unconfirmed.contains(*name))
+            .cloned()
+            .collect();
+        let mut changed: Vec<Arc<K>> = absent
+            .into_iter()
+            .filter_map(|name| self.by_name.remove(&name))
+            .collect();
+        for object in list.into_values() {
+            if self.take((*object).clone()) {
+                changed.push(object);
+            }
+        }
+        changed
+    }
+}
+
+async fn follow<K: Watched>(
+    api: Api<K>,
+    objects: Arc<Mutex<Objects<K>>>,
+    synced: watch::Sender<bool>,
+    on_change: impl Fn(&K) + Send + Sync + 'static,
+) {
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let mut events = std::pin::pin!(events);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(event) => {
+                let whole = matches!(event, watcher::Event::InitDone);
+                let changed = lock(&objects).event(event);
+                for object in changed {
+                    on_change(&object);
+                }
+                if whole {
+                    synced.send_replace(true);
+                }
+            }
+            // The watcher itself starts again, after its backoff.
+            Err(error) => {
+                tracing::debug!(kind = %K::kind(&()), error = &error as &dyn std::error::Error, "watch failed");
+            }
+        }
+    }
+}
+
+fn lock<K>(objects: &Mutex<Objects<K>>) -> MutexGuard<'_, Objects<K>> {
+    objects.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use kube::api::ObjectMeta;
+
+use super::*;
+
+/// The least that is a Kubernetes object.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Thing {
+    metadata: ObjectMeta,
+}
+
+impl Resource for Thing {
+    type DynamicType = ();
+    type Scope = kube::core::ClusterResourceScope;
+
+    fn kind((): &()) -> std::borrow::Cow<'_, str> {
+        "Thing".into()
+    }
+
+    fn group((): &()) -> std::borrow::Cow<'_, str> {
+        "test".into()
+    }
+
+    fn version((): &()) -> std::borrow::Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> std::borrow::Cow<'_, str> {
+        "things".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+fn thing(name: &str, uid: &str, version: u64) -> Thing {
+    Thing {
+        metadata: ObjectMeta {
+            name: Some(name.into()),
+            uid: Some(uid.into()),
+            resource_version: Some(version.to_string()),
+            ..ObjectMeta::default()
+        },
+    }
+}
+
+fn empty() -> Objects<Thing> {
+    Objects {
+        by_name: BTreeMap::new(),
+        unconfirmed: BTreeSet::new(),
+        ended: BTreeSet::new(),
+        relist: BTreeMap::new(),
+    }
+}
+
+fn versions(objects: &Objects<Thing>) -> Vec<u64> {
+    objects.by_name.values().map(|o| version(&**o)).collect()
+}
+
+#[test]
+fn a_late_event_does_not_undo_a_write_of_ours() {
+    let mut objects = empty();
+    assert!(objects.take(thing("a", "1", 7)));
+    assert!(
+        objects
+            .event(watcher::Event::Apply(thing("a", "1", 5)))
+            .is_empty()
+    );
+    assert_eq!(versions(&objects), [7]);
+}
+
+#[test]
+fn a_list_made_before_our_create_does_not_drop_it() {
+    let mut objects = empty();
+    objects.take(thing("a", "1", 7));
+    objects.unconfirmed.insert((String::new(), "a".into()));
+    objects.event(watcher::Event::Init);
+    objects.event(watcher::Event::InitDone);
+    assert_eq!(versions(&objects), [7]);
+    objects.event(watcher::Event::Apply(thing("a", "1", 7)));
+    objects.event(watcher::Event::Init);
+    let gone = objects.event(watcher::Event::InitDone);
+    assert_eq!((versions(&objects), gone.len()), (vec![], 1));
+}
+
+#[test]
+fn a_deleted_object_does_not_come_back_by_a_late_event_but_its_successor_does() {
+    let mut objects = empty();
+    objects.take(thing("a", "1", 7));
+    objects.by_name.clear();
+    objects.ended.insert("1".into());
+    assert!(
+        objects
+            .event(watcher::Event::Apply(thing("a", "1", 8)))
+            .is_empty()
+    );
+    assert_eq!(
+        objects
+            .event(watcher::Event::Apply(thing("a", "2", 9)))
+            .len(),
+        1
+    );
+    assert_eq!(versions(&objects), [9]);
+}
+
+#[test]
+fn a_delete_event_of_the_predecessor_leaves_the_successor() {
+    let mut objects = empty();
+    objects.take(thing("a", "2", 9));
+    assert!(
+        objects
+            .event(watcher::Event::Delete(thing("a", "1", 8)))
+            .is_empty()
+    );
+    assert_eq!(versions(&objects), [9]);
+}
