@@ -2,21 +2,21 @@
 //! conditions and mutations of operations.
 //!
 //! Used by everything else in this crate, and by whoever builds operations by hand.
-//! Must stay true: one value has one form here, whatever form it came in, so that `==` compares
-//! values. A set of one element and that element alone are the same value in OVSDB; here both are a
-//! [`Datum::Set`] of one.
-//!
-//! Real numbers are left out: no column of OVN or Open vSwitch holds one. A message with one is an
-//! error, not a rounded number.
+//! Must stay true: what these types write is what a server reads; text from outside becomes one of
+//! them only through a parser that refuses the rest.
+
+mod datum;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     fmt::{self, Write as _},
     str::FromStr,
 };
 
-use serde::{Deserialize, Serialize, Serializer, ser::SerializeSeq};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+pub use datum::{Atom, Datum};
 
 /// A row: column names and their values.
 pub type Row = BTreeMap<String, Datum>;
@@ -99,183 +99,6 @@ impl NamedUuid {
 impl fmt::Display for NamedUuid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// One indivisible value.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Atom {
-    /// A whole number.
-    Integer(i64),
-    /// A truth value.
-    Boolean(bool),
-    /// A text.
-    String(String),
-    /// A reference to a row.
-    Uuid(Uuid),
-    /// A reference to a row that the same transaction inserts; only in operations, never in replies.
-    NamedUuid(NamedUuid),
-}
-
-impl Serialize for Atom {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Integer(number) => number.serialize(serializer),
-            Self::Boolean(truth) => truth.serialize(serializer),
-            Self::String(text) => text.serialize(serializer),
-            Self::Uuid(uuid) => ("uuid", uuid).serialize(serializer),
-            Self::NamedUuid(name) => ("named-uuid", name).serialize(serializer),
-        }
-    }
-}
-
-impl TryFrom<Value> for Atom {
-    type Error = NotationError;
-
-    fn try_from(value: Value) -> Result<Self, NotationError> {
-        match value {
-            Value::Bool(truth) => Ok(Self::Boolean(truth)),
-            Value::String(text) => Ok(Self::String(text)),
-            Value::Number(ref number) => number
-                .as_i64()
-                .map(Self::Integer)
-                .ok_or_else(|| NotationError::atom(&value)),
-            Value::Array(ref pair) => match pair.as_slice() {
-                [Value::String(tag), Value::String(text)] if tag == "uuid" => {
-                    text.parse().map(Self::Uuid)
-                }
-                _ => Err(NotationError::atom(&value)),
-            },
-            Value::Null | Value::Object(_) => Err(NotationError::atom(&value)),
-        }
-    }
-}
-
-impl From<i64> for Atom {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
-}
-
-impl From<bool> for Atom {
-    fn from(truth: bool) -> Self {
-        Self::Boolean(truth)
-    }
-}
-
-impl From<&str> for Atom {
-    fn from(text: &str) -> Self {
-        Self::String(text.into())
-    }
-}
-
-impl From<String> for Atom {
-    fn from(text: String) -> Self {
-        Self::String(text)
-    }
-}
-
-impl From<Uuid> for Atom {
-    fn from(uuid: Uuid) -> Self {
-        Self::Uuid(uuid)
-    }
-}
-
-impl From<NamedUuid> for Atom {
-    fn from(name: NamedUuid) -> Self {
-        Self::NamedUuid(name)
-    }
-}
-
-/// The value of a column. A scalar is a set of one, an optional column a set of none or one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "Value")]
-pub enum Datum {
-    /// Any number of different atoms.
-    Set(BTreeSet<Atom>),
-    /// Keys with one value each.
-    Map(BTreeMap<Atom, Atom>),
-}
-
-impl Datum {
-    /// A set of these atoms.
-    pub fn set<A: Into<Atom>>(atoms: impl IntoIterator<Item = A>) -> Self {
-        Self::Set(atoms.into_iter().map(Into::into).collect())
-    }
-
-    /// A map of these keys and values.
-    pub fn map<K: Into<Atom>, V: Into<Atom>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
-        Self::Map(
-            pairs
-                .into_iter()
-                .map(|(key, value)| (key.into(), value.into()))
-                .collect(),
-        )
-    }
-}
-
-impl<A: Into<Atom>> From<A> for Datum {
-    fn from(atom: A) -> Self {
-        Self::set([atom])
-    }
-}
-
-impl Serialize for Datum {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            // As servers write it.
-            Self::Set(atoms) if atoms.len() == 1 => {
-                let mut atoms = atoms.iter();
-                atoms.next().serialize(serializer)
-            }
-            Self::Set(atoms) => ("set", atoms).serialize(serializer),
-            Self::Map(pairs) => {
-                let mut tagged = serializer.serialize_seq(Some(2))?;
-                tagged.serialize_element("map")?;
-                tagged.serialize_element(&pairs.iter().collect::<Vec<_>>())?;
-                tagged.end()
-            }
-        }
-    }
-}
-
-impl TryFrom<Value> for Datum {
-    type Error = NotationError;
-
-    fn try_from(value: Value) -> Result<Self, NotationError> {
-        let Value::Array(tagged) = value else {
-            return Atom::try_from(value).map(Self::from);
-        };
-        let [tag, content] = <[Value; 2]>::try_from(tagged)
-            .map_err(|tagged| NotationError::datum(&Value::Array(tagged)))?;
-        match (tag.as_str(), content) {
-            (Some("set"), Value::Array(atoms)) => atoms
-                .into_iter()
-                .map(Atom::try_from)
-                .collect::<Result<_, _>>()
-                .map(Self::Set),
-            (Some("map"), Value::Array(pairs)) => pairs
-                .into_iter()
-                .map(pair)
-                .collect::<Result<_, _>>()
-                .map(Self::Map),
-            (_, content) => Atom::try_from(Value::Array(vec![tag, content])).map(Self::from),
-        }
-    }
-}
-
-fn pair(value: Value) -> Result<(Atom, Atom), NotationError> {
-    let Value::Array(pair) = value else {
-        return Err(NotationError::datum(&value));
-    };
-    let [key, value] =
-        <[Value; 2]>::try_from(pair).map_err(|pair| NotationError::datum(&Value::Array(pair)))?;
-    Ok((key.try_into()?, value.try_into()?))
-}
-
-impl fmt::Display for Datum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -407,59 +230,7 @@ impl NotationError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
-
-    fn read(json: Value) -> Result<Datum, NotationError> {
-        Datum::try_from(json)
-    }
-
-    #[test]
-    fn an_element_alone_and_a_set_of_it_are_one_value() {
-        assert_eq!(read(json!("a")), read(json!(["set", ["a"]])));
-        assert_eq!(
-            serde_json::to_value(Datum::from("a")).expect("serializes"),
-            json!("a")
-        );
-    }
-
-    #[test]
-    fn every_form_comes_back_as_it_was_written() {
-        let uuid = "7ec644e5-4c34-4cb6-bb4a-d86bbec34165";
-        for form in [
-            json!(-7),
-            json!(true),
-            json!("text with \"quotes\" and {braces}"),
-            json!(["uuid", uuid]),
-            json!(["set", []]),
-            json!(["set", [["uuid", uuid], ["uuid", uuid.replace('7', "8")]]]),
-            json!(["map", []]),
-            json!(["map", [["key", "value"], ["other", "value"]]]),
-        ] {
-            let datum = read(form.clone()).expect("is a value");
-            assert_eq!(serde_json::to_value(&datum).expect("serializes"), form);
-        }
-    }
-
-    #[test]
-    fn what_is_no_value_is_refused_with_its_text() {
-        for form in [
-            json!(null),
-            json!({}),
-            json!(1.5),
-            json!([]),
-            json!(["uuid", "12"]),
-            json!(["uuid", "+ec644e5-4c34-4cb6-bb4a-d86bbec34165"]),
-            json!(["list", []]),
-            json!(["set", [["set", []]]]),
-            json!(["map", [["key"]]]),
-        ] {
-            assert!(read(form.clone()).is_err(), "{form} was taken");
-        }
-        assert_eq!(
-            read(json!(1.5)).expect_err("is no value").to_string(),
-            "1.5 is no OVSDB atom"
-        );
-    }
+    use std::collections::BTreeSet;
 
     #[test]
     fn uuids_sort_as_their_texts_do() {

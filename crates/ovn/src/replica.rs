@@ -15,7 +15,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    notation::{Datum, Row, Uuid},
+    notation::{Row, Uuid},
     schema::{ColumnType, Schema},
     session::SessionError,
     table::{ColumnError, Table},
@@ -202,28 +202,10 @@ fn modify(
         let (Some(kind), Some(value)) = (columns.get(&column), row.get_mut(&column)) else {
             return Err(RowFault::Column { column });
         };
-        match (value, change) {
-            (value, change) if !kind.several => *value = change,
-            // An element that the change names is taken out if it is there, else put in.
-            (Datum::Set(atoms), Datum::Set(differing)) => {
-                for atom in differing {
-                    if !atoms.remove(&atom) {
-                        atoms.insert(atom);
-                    }
-                }
-            }
-            // A pair that the change names is taken out if it is there, else put in or put in place
-            // of its key's old value.
-            (Datum::Map(pairs), Datum::Map(differing)) => {
-                for (key, new) in differing {
-                    if pairs.get(&key) == Some(&new) {
-                        pairs.remove(&key);
-                    } else {
-                        pairs.insert(key, new);
-                    }
-                }
-            }
-            _ => return Err(RowFault::Column { column }),
+        if !kind.several {
+            *value = change;
+        } else if !value.apply_difference(change) {
+            return Err(RowFault::Column { column });
         }
     }
     Ok(())

@@ -123,8 +123,8 @@ impl TryFrom<TypeJson> for ColumnType {
                 max,
             } => Ok(Self {
                 default: match (value, min) {
-                    (Some(_), _) => Datum::Map(BTreeMap::new()),
-                    (None, Some(0)) => Datum::set::<Atom>([]),
+                    (Some(_), _) => Datum::empty_map(),
+                    (None, Some(0)) => Datum::empty_set(),
                     (None, _) => default_atom(key.name())?.into(),
                 },
                 several: max.is_some_and(|max| max.as_u64() != Some(1)),
@@ -191,13 +191,13 @@ mod tests {
             (
                 "c",
                 json!({"key": "string", "min": 0, "max": 1}),
-                Datum::set::<Atom>([]),
+                Datum::empty_set(),
                 false,
             ),
             (
                 "d",
                 json!({"key": "string", "min": 0, "max": "unlimited"}),
-                Datum::set::<Atom>([]),
+                Datum::empty_set(),
                 true,
             ),
             (
@@ -209,7 +209,7 @@ mod tests {
             (
                 "f",
                 json!({"key": "string", "value": "string", "min": 0, "max": "unlimited"}),
-                Datum::map::<Atom, Atom>([]),
+                Datum::empty_map(),
                 true,
             ),
         ];

@@ -114,22 +114,22 @@ scalars!(Integer(i64), Boolean(bool), String(String), Uuid(Uuid));
 
 impl<T: Scalar> Column for T {
     fn read(datum: &Datum) -> Option<Self> {
-        match datum {
-            Datum::Set(atoms) if atoms.len() == 1 => atoms.first().and_then(T::from_atom),
+        match datum.as_set()? {
+            [atom] => T::from_atom(atom),
             _ => None,
         }
     }
 
     fn write(&self) -> Datum {
-        Datum::set([self.to_atom()])
+        self.to_atom().into()
     }
 }
 
 impl<T: Scalar> Column for Option<T> {
     fn read(datum: &Datum) -> Option<Self> {
-        match datum {
-            Datum::Set(atoms) if atoms.is_empty() => Some(None),
-            datum => T::read(datum).map(Some),
+        match datum.as_set()? {
+            [] => Some(None),
+            _ => T::read(datum).map(Some),
         }
     }
 
@@ -140,10 +140,7 @@ impl<T: Scalar> Column for Option<T> {
 
 impl<T: Scalar> Column for BTreeSet<T> {
     fn read(datum: &Datum) -> Option<Self> {
-        match datum {
-            Datum::Set(atoms) => atoms.iter().map(T::from_atom).collect(),
-            Datum::Map(_) => None,
-        }
+        datum.as_set()?.iter().map(T::from_atom).collect()
     }
 
     fn write(&self) -> Datum {
@@ -153,13 +150,11 @@ impl<T: Scalar> Column for BTreeSet<T> {
 
 impl<K: Scalar, V: Scalar> Column for BTreeMap<K, V> {
     fn read(datum: &Datum) -> Option<Self> {
-        match datum {
-            Datum::Map(pairs) => pairs
-                .iter()
-                .map(|(key, value)| Some((K::from_atom(key)?, V::from_atom(value)?)))
-                .collect(),
-            Datum::Set(_) => None,
-        }
+        datum
+            .as_map()?
+            .iter()
+            .map(|(key, value)| Some((K::from_atom(key)?, V::from_atom(value)?)))
+            .collect()
     }
 
     fn write(&self) -> Datum {
