@@ -89,7 +89,10 @@ impl Claim {
         let claim = Arc::new(Self::lock(name)?);
         claim.remove_everything()?;
         fs::create_dir_all(&claim.dir).map_err(|source| claim.file_error("make", source))?;
-        unpoisoned(&LIVE).push(Arc::downgrade(&claim));
+        let mut live = unpoisoned(&LIVE);
+        live.retain(|other| other.strong_count() > 0);
+        live.push(Arc::downgrade(&claim));
+        drop(live);
         Ok(claim)
     }
 

@@ -39,6 +39,12 @@ enum Refused {
     NicTaken { nic: String, other: String },
     #[error("cannot read the MTU of `{nic}`: ip wrote `{said}`")]
     NoMtu { nic: String, said: String },
+    #[error("ovn-controller does not install logical port {port}")]
+    NotInstalled {
+        port: String,
+        #[source]
+        source: CommandError,
+    },
     #[error("the pod has no interface")]
     NoInterface,
     #[error(transparent)]
@@ -114,7 +120,11 @@ impl SiteCni {
                 .vsctl(["wait-until", "Interface", &port])
                 .args(["external_ids:ovn-installed=true"])
                 .stdout()
-                .await?;
+                .await
+                .map_err(|source| Refused::NotInstalled {
+                    port: interface.port.clone(),
+                    source,
+                })?;
         }
         let name = format!("{}/{}", pod.pod.namespace, pod.pod.name);
         let guest = Guest::new(name, netns, first.clone(), others.to_vec());

@@ -11,11 +11,12 @@ use std::{
     time::Duration,
 };
 
+use crate::packages::search_path;
 use tokio::{io::AsyncWriteExt, process::Child, time};
 
 /// Longest that any command may take. Ordinary ones end in milliseconds; waits for a condition
 /// (`wait-until`) and downloads state bounds of their own below or above it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A command failed.
 #[derive(Debug, thiserror::Error)]
@@ -155,6 +156,7 @@ impl Run {
         tool.args(&self.args)
             .envs(self.env.iter().map(|(key, value)| (key, value)))
             .env("LC_ALL", "C")
+            .env("PATH", search_path())
             .stdin(if self.input.is_some() {
                 Stdio::piped()
             } else {

@@ -3,7 +3,9 @@
 //! Called first by `Site::start`; `cargo xtask` reads the same list to install what is missing.
 
 use std::{
-    env, fmt,
+    env,
+    ffi::OsString,
+    fmt,
     path::{Path, PathBuf},
 };
 
@@ -81,14 +83,19 @@ fn missing_of(
     }
 }
 
-/// Looks `program` up on PATH and where system programs live: an ordinary user's PATH, kept by
-/// sudo, often lacks the sbin directories.
+/// Looks `program` up where commands will find it.
 pub(crate) fn find_program(program: &str) -> Option<PathBuf> {
-    let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path)
-        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+    env::split_paths(&search_path())
         .map(|dir| dir.join(program))
         .find(|candidate| is_program(candidate))
+}
+
+/// PATH and where system programs live: an ordinary user's PATH, kept by sudo, often lacks the
+/// sbin directories.
+pub(crate) fn search_path() -> OsString {
+    let mut path = env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    path
 }
 
 fn is_program(path: &Path) -> bool {

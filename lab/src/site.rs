@@ -180,6 +180,11 @@ impl Site {
         self.parts.nodes.keys().map(String::as_str)
     }
 
+    /// Names of the hypervisors.
+    pub fn hypervisors(&self) -> impl Iterator<Item = &str> {
+        self.parts.hypervisors.keys().map(String::as_str)
+    }
+
     /// Chassis name (`system-id`) of a node.
     ///
     /// # Errors

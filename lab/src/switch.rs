@@ -52,7 +52,10 @@ impl Switch {
             .args([self.dir.join("conf.db")])
             .stdout()
             .await?;
-        self.vsctl(["--no-wait", "init", "--"])
+        // One thread of each kind: a site has several switches and a machine may have many cores.
+        self.vsctl(["--no-wait", "init", "--", "set", "Open_vSwitch", "."])
+            .args(["other_config:n-handler-threads=1"])
+            .args(["other_config:n-revalidator-threads=1", "--"])
             .args(config)
             .stdout()
             .await?;

@@ -2,6 +2,8 @@
 //!
 //! Needs root; fails, and says so, where a site cannot be built.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may")]
+
 use std::{
     fs,
     path::Path,
@@ -314,6 +316,26 @@ async fn active_chassis(site: &Site, node: &str) -> String {
         .await
         .unwrap();
     row.trim().to_owned()
+}
+
+#[tokio::test]
+async fn a_panic_removes_the_site_and_what_its_cni_part_would_still_make() {
+    let site = site("lab-panic", smallest()).await;
+    let cni = site.cni();
+    let panicked = tokio::spawn(async move {
+        let _held = site;
+        panic!("as a failing scenario does");
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    assert_nothing_is_left("lab-panic");
+
+    let eth0 = interface("late.example", "00:00:00:10:00:03", [10, 50, 0, 3], 1400);
+    let refusal = cni.plug(&pod("node1", "late", eth0)).await.unwrap_err();
+    assert_eq!(
+        chain(&refusal),
+        "plugging pod tenant-example/late on node1 failed: site `lab-panic` has ended"
+    );
+    assert_nothing_is_left("lab-panic");
 }
 
 #[tokio::test]

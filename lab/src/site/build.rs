@@ -53,7 +53,7 @@ pub(super) async fn site(
     try_join3(
         async {
             progress.step("starting OVN's databases and northd");
-            Ok::<_, CommandError>(parts.central.start().await?)
+            parts.central.start().await
         },
         try_join_all(options.nodes.iter().filter_map(|option| {
             let node = parts.nodes.get(&option.name)?;
