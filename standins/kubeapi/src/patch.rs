@@ -1,0 +1,73 @@
+//! JSON patch and JSON merge patch.
+//!
+//! Called by [`write`](crate::write); server-side apply is in [`ownership`](crate::ownership).
+
+use http::StatusCode;
+use serde_json::Value;
+
+use crate::status::Failure;
+
+/// What the real server takes at most.
+const MOST_OPERATIONS: usize = 10_000;
+
+/// A way of patching, by its content type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PatchKind {
+    Json,
+    Merge,
+    Apply,
+}
+
+impl PatchKind {
+    /// Reads a content type. Strategic merge patches, which only the server's own kinds have, are
+    /// not served.
+    pub(crate) fn read(content_type: &str) -> Result<Self, Failure> {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            "application/json-patch+json" => Ok(Self::Json),
+            "application/merge-patch+json" => Ok(Self::Merge),
+            "application/apply-patch+yaml" => Ok(Self::Apply),
+            _ => Err(Failure::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                "UnsupportedMediaType",
+                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            )),
+        }
+    }
+}
+
+/// Applies a JSON patch or a merge patch.
+pub(crate) fn patched(kind: PatchKind, object: &Value, patch: &Value) -> Result<Value, Failure> {
+    let mut object = object.clone();
+    if kind == PatchKind::Merge {
+        if !patch.is_object() {
+            return Err(Failure::bad_request(
+                "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+            ));
+        }
+        json_patch::merge(&mut object, patch);
+        return Ok(object);
+    }
+    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
+        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
+    if operations.0.len() > MOST_OPERATIONS {
+        return Err(Failure::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            format!(
+                "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
+                operations.0.len()
+            ),
+        ));
+    }
+    // The real server does not say which operation failed (`NewGenericServerResponse`).
+    json_patch::patch(&mut object, &operations).map_err(|_| {
+        let mut failure = Failure::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid",
+            "the server rejected our request due to an error in our request",
+        );
+        failure.details = Value::Object(serde_json::Map::new());
+        failure
+    })?;
+    Ok(object)
+}

@@ -1,0 +1,280 @@
+//! Structural schemas: what a kind's objects look like.
+//!
+//! Read from a CRD's `openAPIV3Schema`, or for the kinds that the server itself has from the
+//! tables beside [`builtin`](crate::builtin). Used for pruning and defaulting ([`shape`]),
+//! validation ([`check`]) and field ownership ([`crate::ownership`]). Must stay true: a schema is
+//! read once and never changes; a changed CRD makes a new one.
+
+pub(crate) mod check;
+pub(crate) mod shape;
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// What a value may be, and how it merges.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schema {
+    pub(crate) kind: Type,
+    pub(crate) nullable: bool,
+    pub(crate) properties: BTreeMap<String, Schema>,
+    /// The schema of map values (`additionalProperties`).
+    pub(crate) additional: Option<Box<Schema>>,
+    pub(crate) items: Option<Box<Schema>>,
+    /// Unknown fields stay (`x-kubernetes-preserve-unknown-fields`).
+    pub(crate) preserve_unknown: bool,
+    /// A whole object with its own apiVersion, kind and metadata.
+    pub(crate) embedded: bool,
+    pub(crate) list: ListKind,
+    /// A map that has one owner as a whole (`x-kubernetes-map-type: atomic`).
+    pub(crate) atomic_map: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) rules: Rules,
+}
+
+/// JSON types, as far as a schema tells them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Type {
+    /// Anything: no `type` given.
+    #[default]
+    Any,
+    Object,
+    Array,
+    String,
+    Integer,
+    Number,
+    Boolean,
+    IntOrString,
+}
+
+impl Type {
+    /// The name that messages use.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+            Self::IntOrString => "integer,string",
+        }
+    }
+
+    /// Whether values of this type have no parts.
+    pub(crate) fn is_scalar(self) -> bool {
+        matches!(
+            self,
+            Self::String | Self::Integer | Self::Number | Self::Boolean | Self::IntOrString
+        )
+    }
+}
+
+/// How a list's elements are told apart (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListKind {
+    /// Not at all: the list has one owner as a whole.
+    #[default]
+    Atomic,
+    /// By their value.
+    Set,
+    /// By the values of these fields.
+    Map(Vec<String>),
+}
+
+/// The value rules of a schema.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    pub(crate) required: Vec<String>,
+    pub(crate) allowed: Vec<Value>,
+    pub(crate) pattern: Option<Regex>,
+    pub(crate) format: Option<String>,
+    pub(crate) minimum: Option<Bound>,
+    pub(crate) maximum: Option<Bound>,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) min_length: Option<u64>,
+    pub(crate) max_length: Option<u64>,
+    pub(crate) min_items: Option<u64>,
+    pub(crate) max_items: Option<u64>,
+    pub(crate) min_properties: Option<u64>,
+    pub(crate) max_properties: Option<u64>,
+    pub(crate) all_of: Vec<Schema>,
+    pub(crate) any_of: Vec<Schema>,
+    pub(crate) one_of: Vec<Schema>,
+    pub(crate) not: Option<Box<Schema>>,
+}
+
+/// An end of a number range.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) value: serde_json::Number,
+    pub(crate) exclusive: bool,
+}
+
+/// A schema that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SchemaError {
+    /// A pattern that is no regular expression.
+    #[error("{path}.pattern: {pattern:?} is no regular expression")]
+    Pattern {
+        path: String,
+        pattern: String,
+        source: regex::Error,
+    },
+    /// A `type` that JSON schema does not have.
+    #[error("{path}.type: {kind:?} is no JSON type")]
+    Type { path: String, kind: String },
+    /// A list-type that Kubernetes does not have.
+    #[error("{path}.x-kubernetes-list-type: {list:?} is none of atomic, set, map")]
+    List { path: String, list: String },
+}
+
+impl Schema {
+    /// Reads the schema at `path` of a CRD (the path is for messages).
+    pub(crate) fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+        let text = |field: &str| json.get(field).and_then(Value::as_str);
+        let flag = |field: &str| json.get(field).and_then(Value::as_bool) == Some(true);
+        let int_or_string = flag("x-kubernetes-int-or-string");
+        let kind = match text("type") {
+            None if int_or_string => Type::IntOrString,
+            None => Type::Any,
+            Some("object") => Type::Object,
+            Some("array") => Type::Array,
+            Some("string") => Type::String,
+            Some("integer") => Type::Integer,
+            Some("number") => Type::Number,
+            Some("boolean") => Type::Boolean,
+            Some(kind) => {
+                return Err(SchemaError::Type {
+                    path: path.into(),
+                    kind: kind.into(),
+                });
+            }
+        };
+        let list = match text("x-kubernetes-list-type") {
+            None | Some("atomic") => ListKind::Atomic,
+            Some("set") => ListKind::Set,
+            Some("map") => {
+                let keys = crate::object::strings(json.get("x-kubernetes-list-map-keys"));
+                ListKind::Map(keys.into_iter().map(str::to_owned).collect())
+            }
+            Some(list) => {
+                return Err(SchemaError::List {
+                    path: path.into(),
+                    list: list.into(),
+                });
+            }
+        };
+        let mut properties = BTreeMap::new();
+        for (name, property) in json
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flatten()
+        {
+            properties.insert(
+                name.clone(),
+                Self::read(&format!("{path}.properties[{name}]"), property)?,
+            );
+        }
+        Ok(Self {
+            kind,
+            nullable: flag("nullable"),
+            properties,
+            additional: Self::read_additional(path, json)?,
+            items: Self::read_boxed(path, json, "items")?,
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            list,
+            atomic_map: text("x-kubernetes-map-type") == Some("atomic"),
+            default: json.get("default").cloned(),
+            rules: Rules::read(path, json)?,
+        })
+    }
+
+    fn read_boxed(path: &str, json: &Value, field: &str) -> Result<Option<Box<Self>>, SchemaError> {
+        json.get(field)
+            .filter(|schema| schema.is_object())
+            .map(|schema| Self::read(&format!("{path}.{field}"), schema).map(Box::new))
+            .transpose()
+    }
+
+    /// `additionalProperties: true` allows anything.
+    fn read_additional(path: &str, json: &Value) -> Result<Option<Box<Self>>, SchemaError> {
+        if json.get("additionalProperties") == Some(&Value::Bool(true)) {
+            let anything = Self {
+                preserve_unknown: true,
+                ..Self::default()
+            };
+            return Ok(Some(Box::new(anything)));
+        }
+        Self::read_boxed(path, json, "additionalProperties")
+    }
+
+    /// The schema of a field, or nothing for fields that the schema does not know.
+    pub(crate) fn field(&self, name: &str) -> Option<&Self> {
+        self.properties.get(name).or(self.additional.as_deref())
+    }
+}
+
+impl Rules {
+    fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+        let count = |field: &str| json.get(field).and_then(Value::as_u64);
+        let bound = |field: &str, exclusive: &str| {
+            json.get(field)
+                .and_then(Value::as_number)
+                .map(|value| Bound {
+                    value: value.clone(),
+                    exclusive: json.get(exclusive).and_then(Value::as_bool) == Some(true),
+                })
+        };
+        let each = |field: &str| -> Result<Vec<Schema>, SchemaError> {
+            let schemas = json
+                .get(field)
+                .and_then(Value::as_array)
+                .into_iter()
+                .flatten();
+            schemas
+                .map(|schema| Schema::read(&format!("{path}.{field}"), schema))
+                .collect()
+        };
+        let pattern = json.get("pattern").and_then(Value::as_str).map(|pattern| {
+            Regex::new(pattern).map_err(|source| SchemaError::Pattern {
+                path: path.into(),
+                pattern: pattern.into(),
+                source,
+            })
+        });
+        Ok(Self {
+            required: crate::object::strings(json.get("required"))
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
+            allowed: json
+                .get("enum")
+                .and_then(Value::as_array)
+                .cloned()
+                .unwrap_or_default(),
+            pattern: pattern.transpose()?,
+            format: json
+                .get("format")
+                .and_then(Value::as_str)
+                .map(str::to_owned),
+            minimum: bound("minimum", "exclusiveMinimum"),
+            maximum: bound("maximum", "exclusiveMaximum"),
+            multiple_of: json.get("multipleOf").and_then(Value::as_f64),
+            min_length: count("minLength"),
+            max_length: count("maxLength"),
+            min_items: count("minItems"),
+            max_items: count("maxItems"),
+            min_properties: count("minProperties"),
+            max_properties: count("maxProperties"),
+            all_of: each("allOf")?,
+            any_of: each("anyOf")?,
+            one_of: each("oneOf")?,
+            not: Schema::read_boxed(path, json, "not")?,
+        })
+    }
+}

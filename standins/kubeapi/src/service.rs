@@ -1,0 +1,355 @@
+//! The tower service: requests in, responses out.
+//!
+//! Called through `kube::Client`. Must stay true: everything a request does to the store happens
+//! under one lock without waiting; only reading the request's body and a watch's stream wait.
+
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::{
+    Inner, discovery,
+    kinds::Kind,
+    object::Object,
+    patch::PatchKind,
+    read,
+    remove::{self, DeleteOptions},
+    request::{self, Call, Route, Verb},
+    status::Failure,
+    table, watching,
+    write::{Desk, Options, Target, Written},
+};
+
+/// A response's body: one piece, or a watch's stream.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// A request that never becomes one.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// Its body broke off.
+    #[error("the request's body cannot be read")]
+    Body {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The response cannot be put together.
+    #[error("the response cannot be made")]
+    Response(#[from] http::Error),
+    /// The answer is no JSON.
+    #[error("the answer cannot be written as JSON")]
+    Json(#[from] serde_json::Error),
+}
+
+/// One identity's way into the API.
+#[derive(Clone, Debug)]
+pub struct Door {
+    inner: Arc<Inner>,
+    identity: Arc<str>,
+}
+
+impl Door {
+    pub(crate) fn new(inner: Arc<Inner>, identity: &str) -> Self {
+        Self {
+            inner,
+            identity: identity.into(),
+        }
+    }
+}
+
+impl<B> tower::Service<Request<B>> for Door
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Response = Response<ResponseBody>;
+    type Error = DoorError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let door = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await.map_err(|error| DoorError::Body {
+                source: error.into(),
+            })?;
+            let asked = Asked {
+                inner: &door.inner,
+                identity: &door.identity,
+                method: &parts.method,
+                headers: &parts.headers,
+                body: &body.to_bytes(),
+            };
+            let path = parts.uri.path();
+            match asked.answer(path, parts.uri.query().unwrap_or_default()) {
+                Ok(answer) => answer.into_response(),
+                Err(failure) => json_response(failure.code, &failure.to_value(), &[]),
+            }
+        })
+    }
+}
+
+/// What answers a request.
+enum Answer {
+    Json(StatusCode, Value),
+    Object(StatusCode, Object, Vec<String>),
+    List(Value, Vec<Object>),
+    Text(&'static str),
+    Stream(ResponseBody),
+}
+
+impl Answer {
+    fn into_response(self) -> Result<Response<ResponseBody>, DoorError> {
+        match self {
+            Self::Json(code, value) => json_response(code, &value, &[]),
+            Self::Object(code, object, warnings) => json_response(code, &*object, &warnings),
+            Self::List(head, items) => json_response(
+                StatusCode::OK,
+                &WholeList {
+                    head: &head,
+                    items: &items,
+                },
+                &[],
+            ),
+            Self::Text(text) => Ok(Response::builder()
+                .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+                .body(Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync())?),
+            Self::Stream(body) => Ok(Response::builder()
+                .header(header::CONTENT_TYPE, "application/json")
+                .body(body)?),
+        }
+    }
+}
+
+/// A list and its items, written without copying them.
+struct WholeList<'a> {
+    head: &'a Value,
+    items: &'a [Object],
+}
+
+impl Serialize for WholeList<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.head.as_object().into_iter().flatten() {
+            map.serialize_entry(key, value)?;
+        }
+        let items: Vec<&Value> = self.items.iter().map(|item| &**item).collect();
+        map.serialize_entry("items", &items)?;
+        map.end()
+    }
+}
+
+fn json_response<T: Serialize>(
+    code: StatusCode,
+    value: &T,
+    warnings: &[String],
+) -> Result<Response<ResponseBody>, DoorError> {
+    let mut response = Response::builder()
+        .status(code)
+        .header(header::CONTENT_TYPE, "application/json");
+    for warning in warnings {
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        response = response.header(header::WARNING, format!("299 - \"{quoted}\""));
+    }
+    Ok(response.body(Full::new(Bytes::from(serde_json::to_vec(value)?)).boxed_unsync())?)
+}
+
+/// A request with its body.
+struct Asked<'a> {
+    inner: &'a Arc<Inner>,
+    identity: &'a str,
+    method: &'a Method,
+    headers: &'a HeaderMap,
+    body: &'a [u8],
+}
+
+impl Asked<'_> {
+    fn answer(&self, path: &str, query: &str) -> Result<Answer, Failure> {
+        let route = request::route(path, query)?;
+        let call = match route {
+            Route::Objects(call) => call,
+            Route::Health => return Ok(Answer::Text("ok")),
+            other => {
+                let accept = self.header(header::ACCEPT);
+                let store = self.inner.lock();
+                let document = discovery::document(&store, &other, accept)?;
+                return Ok(Answer::Json(StatusCode::OK, document));
+            }
+        };
+        let verb = request::verb(self.method, &call)?;
+        let kind = self
+            .inner
+            .lock()
+            .kinds
+            .find(&call.group, &call.version, &call.plural);
+        let kind = kind.ok_or_else(Failure::no_such_path)?;
+        check_path(&kind, &call, verb)?;
+        match verb {
+            Verb::Get | Verb::List => self.read(&kind, &call, verb),
+            Verb::Watch => {
+                let store = self.inner.lock();
+                let metadata_only = self
+                    .header(header::ACCEPT)
+                    .contains("as=PartialObjectMetadata");
+                let stream = watching::open(self.inner, &store, &kind, &call, metadata_only)?;
+                Ok(Answer::Stream(BodyExt::boxed_unsync(StreamBody::new(
+                    stream,
+                ))))
+            }
+            Verb::Create | Verb::Update | Verb::Patch => {
+                let written = self.write(&kind, &call, verb)?;
+                Ok(Answer::Object(
+                    written.code,
+                    kind.present(&written.object),
+                    written.warnings,
+                ))
+            }
+            Verb::Delete => {
+                let options = DeleteOptions::read(&call.query, self.body)?;
+                let mut store = self.inner.lock();
+                let target = target(&kind, &call);
+                let removed = self.desk(&mut store).delete(target, &options)?;
+                let (code, object) = remove::answer(target, removed);
+                Ok(Answer::Object(code, object, Vec::new()))
+            }
+            Verb::DeleteCollection => self.delete_collection(&kind, &call),
+        }
+    }
+
+    fn header(&self, name: header::HeaderName) -> &str {
+        self.headers
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .unwrap_or_default()
+    }
+
+    fn desk<'a>(&'a self, store: &'a mut crate::store::Store) -> Desk<'a> {
+        Desk {
+            store,
+            clock: &self.inner.clock,
+            identity: self.identity,
+        }
+    }
+
+    fn read(&self, kind: &Arc<Kind>, call: &Call, verb: Verb) -> Result<Answer, Failure> {
+        let accept = self.header(header::ACCEPT);
+        let as_table = accept.contains("as=Table");
+        let partial = accept.contains("as=PartialObjectMetadata");
+        let include = table::Include::read(call.query.text("includeObject"))?;
+        let now = self.inner.clock.now();
+        if verb == Verb::Get {
+            let object = read::get(&self.inner.lock(), kind, call)?;
+            return Ok(match (as_table, partial) {
+                (true, _) => {
+                    let meta = serde_json::json!({"resourceVersion": crate::object::meta_str(&object, "resourceVersion")});
+                    Answer::Json(
+                        StatusCode::OK,
+                        table::make(kind, &[object], meta, include, now),
+                    )
+                }
+                (_, true) => Answer::Object(StatusCode::OK, read::partial(&object), Vec::new()),
+                _ => Answer::Object(StatusCode::OK, object, Vec::new()),
+            });
+        }
+        let page = read::list(&self.inner.lock(), kind, call)?;
+        if as_table {
+            let made = table::make(kind, &page.items, read::list_meta(&page), include, now);
+            return Ok(Answer::Json(StatusCode::OK, made));
+        }
+        let mut head = read::list_object(kind, &page);
+        if partial {
+            head["kind"] = "PartialObjectMetadataList".into();
+            head["apiVersion"] = "meta.k8s.io/v1".into();
+            return Ok(Answer::List(
+                head,
+                page.items.iter().map(read::partial).collect(),
+            ));
+        }
+        Ok(Answer::List(head, page.items))
+    }
+
+    fn write(&self, kind: &Arc<Kind>, call: &Call, verb: Verb) -> Result<Written, Failure> {
+        let options = Options::read(&call.query, self.identity)?;
+        let content_type = self.header(header::CONTENT_TYPE);
+        let patch = (verb == Verb::Patch)
+            .then(|| PatchKind::read(content_type))
+            .transpose()?;
+        let body = request::json(self.body)?;
+        let mut store = self.inner.lock();
+        let mut desk = self.desk(&mut store);
+        let target = target(kind, call);
+        match (verb, patch) {
+            (Verb::Create, _) => desk.create(target, body, &options),
+            (_, Some(PatchKind::Apply)) => {
+                desk.apply(target, &body, &options, call.query.text("fieldManager"))
+            }
+            (_, Some(patch)) => desk.patch(target, patch, &body, &options),
+            _ => desk.update(target, body, &options),
+        }
+    }
+
+    fn delete_collection(&self, kind: &Arc<Kind>, call: &Call) -> Result<Answer, Failure> {
+        let options = DeleteOptions::read(&call.query, self.body)?;
+        let mut store = self.inner.lock();
+        let page = read::list(&store, kind, call)?;
+        let mut desk = self.desk(&mut store);
+        for object in &page.items {
+            let (namespace, name) = (
+                crate::object::namespace(object),
+                crate::object::name(object),
+            );
+            let target = Target {
+                kind,
+                namespace,
+                name,
+                status: false,
+            };
+            desk.delete(target, &options)?;
+        }
+        Ok(Answer::List(read::list_object(kind, &page), page.items))
+    }
+}
+
+fn target<'a>(kind: &'a Kind, call: &'a Call) -> Target<'a> {
+    Target {
+        kind,
+        namespace: &call.namespace,
+        name: &call.name,
+        status: call.subresource == "status",
+    }
+}
+
+/// Paths that the kind does not have: a namespace of a cluster-scoped kind, a subresource that is
+/// none, a write to all namespaces at once.
+fn check_path(kind: &Kind, call: &Call, verb: Verb) -> Result<(), Failure> {
+    let writes = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let subresource = match call.subresource.as_str() {
+        "" => true,
+        "status" => kind.has_status && matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
+        _ => false,
+    };
+    let whole_cluster = kind.namespaced && call.namespace.is_empty();
+    let wrong_scope = !kind.namespaced && !call.namespace.is_empty();
+    if wrong_scope || !subresource || (whole_cluster && !call.name.is_empty()) {
+        return Err(Failure::no_such_path());
+    }
+    if whole_cluster && writes {
+        return Err(Failure::method_not_allowed(
+            "the server does not allow this method on the requested resource",
+        ));
+    }
+    Ok(())
+}
