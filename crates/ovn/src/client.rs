@@ -200,13 +200,8 @@ impl Keeper {
         apply: impl FnOnce(&mut Replica) -> Result<(), UpdateError>,
     ) -> Result<(), SessionError> {
         let mut outcome = Ok(());
-        self.publish.send_modify(|replica| {
-            let replica = Arc::make_mut(replica);
-            outcome = apply(replica);
-            if outcome.is_err() {
-                replica.connected = false;
-            }
-        });
+        self.publish
+            .send_modify(|replica| outcome = apply(Arc::make_mut(replica)));
         Ok(outcome?)
     }
 

@@ -20,6 +20,33 @@
 //! - A transaction that returned success is in the replica (see [`Client::transact`]).
 //! - A transaction is done only if every element of the server's answer says so; one that was on its
 //!   way when the session ended is [`TransactError::OutcomeUnknown`], and is never sent again.
+//!
+//! ```no_run
+//! use causeway_ovn::{Client, Condition, Monitors, NamedUuid, Operation, Remote, monitor, nb};
+//!
+//! # async fn add_a_gateway() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::start(
+//!     Remote::Unix("/run/ovn/ovnnb_db.sock".into()),
+//!     "OVN_Northbound",
+//!     Monitors::from([monitor::<nb::LogicalRouterPort>(), monitor::<nb::GatewayChassis>()]),
+//! );
+//! let ports = client.connected().await.rows::<nb::LogicalRouterPort>()?;
+//! for (uuid, port) in ports.iter().filter(|(_, port)| port.gateway_chassis.is_empty()) {
+//!     let row = nb::GatewayChassis {
+//!         name: format!("{}-node1", port.name),
+//!         chassis_name: "node1".into(),
+//!         priority: 100,
+//!         ..Default::default()
+//!     };
+//!     let name = NamedUuid::of(&row.name);
+//!     let at = Condition::is(*uuid);
+//!     let operations =
+//!         Operation::insert_into::<nb::LogicalRouterPort, _>(at, "gateway_chassis", name, &row);
+//!     client.transact(operations.into()).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
 use std::path::PathBuf;
 

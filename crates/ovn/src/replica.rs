@@ -92,32 +92,42 @@ impl Replica {
         Ok(())
     }
 
-    /// Takes in one notification. After an error the rows are of no more use.
+    /// Takes in one notification. After an error the replica is not connected, so that nobody sees
+    /// the half that was taken in.
     pub(crate) fn apply(
         &mut self,
         schema: &Schema,
         last_txn_id: Uuid,
         updates: TableUpdates,
     ) -> Result<(), UpdateError> {
-        for (table, updates) in updates {
-            let (Some(rows), Some(columns)) = (self.tables.get_mut(&table), schema.get(&table))
-            else {
-                return Err(UpdateError::Table { table });
-            };
-            let rows = Arc::make_mut(rows);
-            for (uuid, update) in updates {
-                update
-                    .apply(columns, rows, uuid)
-                    .map_err(|fault| UpdateError::Row {
-                        table: table.clone(),
-                        uuid,
-                        fault,
-                    })?;
-            }
-        }
+        let applied = updates
+            .into_iter()
+            .try_for_each(|(table, updates)| self.apply_to(table, schema, updates));
+        self.connected &= applied.is_ok();
         self.last_txn_id = last_txn_id;
         self.version += 1;
-        Ok(())
+        applied
+    }
+
+    fn apply_to(
+        &mut self,
+        table: String,
+        schema: &Schema,
+        updates: BTreeMap<Uuid, RowUpdate>,
+    ) -> Result<(), UpdateError> {
+        let (Some(rows), Some(columns)) = (self.tables.get_mut(&table), schema.get(&table)) else {
+            return Err(UpdateError::Table { table });
+        };
+        let rows = Arc::make_mut(rows);
+        updates.into_iter().try_for_each(|(uuid, update)| {
+            update
+                .apply(columns, rows, uuid)
+                .map_err(|fault| UpdateError::Row {
+                    table: table.clone(),
+                    uuid,
+                    fault,
+                })
+        })
     }
 
     /// Forgets all rows.
@@ -270,4 +280,75 @@ pub enum ReplicaError {
         /// Why.
         source: ColumnError,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::notation::Datum;
+
+    const ROW: &str = "7ec644e5-4c34-4cb6-bb4a-d86bbec34165";
+
+    fn schema() -> Schema {
+        let name = ColumnType {
+            default: "".into(),
+            several: false,
+        };
+        Schema::from([("T".into(), BTreeMap::from([("name".into(), name)]))])
+    }
+
+    fn change(uuid: &str, update: fn(Row) -> RowUpdate, name: &str) -> (Uuid, RowUpdate) {
+        let uuid = uuid.parse().expect("is a UUID");
+        (uuid, update(Row::from([("name".into(), name.into())])))
+    }
+
+    fn updates(changes: impl Into<BTreeMap<Uuid, RowUpdate>>) -> TableUpdates {
+        TableUpdates::from([("T".into(), changes.into())])
+    }
+
+    fn filled() -> Replica {
+        let mut replica = Replica::default();
+        let rows = updates([change(ROW, RowUpdate::Initial, "before")]);
+        replica
+            .fill(&schema(), Uuid::default(), rows)
+            .expect("fits");
+        replica
+    }
+
+    #[test]
+    fn a_change_that_begins_well_and_ends_badly_is_never_seen_in_half() {
+        let mut replica = filled();
+        let absent = "fd7c0289-0216-43d5-9f4b-3373159a760b";
+        let changes = [
+            change(ROW, RowUpdate::Modify, "half"),
+            change(absent, RowUpdate::Modify, "absent"),
+        ];
+        let error = replica
+            .apply(&schema(), Uuid::default(), updates(changes))
+            .expect_err("does not fit");
+        assert!(matches!(error, UpdateError::Row { uuid, .. } if uuid.to_string() == absent));
+        assert_eq!(replica.table("T"), Err(ReplicaError::NotConnected));
+    }
+
+    #[test]
+    fn an_update_copies_no_row_that_it_does_not_change() {
+        let mut replica = filled();
+        let held = replica.clone();
+        let other = "fd7c0289-0216-43d5-9f4b-3373159a760b";
+        let changes = updates([change(other, RowUpdate::Insert, "other")]);
+        replica
+            .apply(&schema(), Uuid::default(), changes)
+            .expect("fits");
+        let row = ROW.parse().expect("is a UUID");
+        let (before, after) = (&held.tables["T"], &replica.tables["T"]);
+        assert_eq!((before.len(), after.len()), (1, 2));
+        assert!(Arc::ptr_eq(&before[&row], &after[&row]));
+
+        let changes = updates([change(ROW, RowUpdate::Modify, "after")]);
+        replica
+            .apply(&schema(), Uuid::default(), changes)
+            .expect("fits");
+        assert_eq!(held.tables["T"][&row]["name"], Datum::from("before"));
+        assert_eq!(replica.tables["T"][&row]["name"], Datum::from("after"));
+    }
 }

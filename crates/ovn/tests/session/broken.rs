@@ -190,16 +190,6 @@ async fn messages_that_mean_nothing_here_end_the_session() {
 }
 
 #[tokio::test]
-async fn a_change_that_begins_well_and_ends_badly_is_never_seen_in_half() {
-    let rows = json!({
-        ROW: {"modify": {"name": "half"}},
-        OTHER: {"modify": {"name": "absent"}},
-    });
-    let trouble = ended_by(async |connection| connection.send(&update(&rows)).await).await;
-    assert!(matches!(*trouble, SessionError::Update(_)));
-}
-
-#[tokio::test]
 async fn a_transaction_that_was_sent_and_not_answered_is_unknown_and_never_sent_again() {
     let peer = Peer::listen();
     let client = peer.client();
