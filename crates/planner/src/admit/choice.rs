@@ -3,10 +3,13 @@
 //! Must stay true: a zone that is being deleted takes no new network, and one that does not admit
 //! the namespace is never chosen, named or not.
 
-use super::{ZoneInput, rules::listed};
+use super::{
+    ZoneInput,
+    rules::{listed, selector_text},
+};
 use crate::{
     conditions::Reason,
-    model::{Namespace, Requirement, Selector, SelectorOperator, ZoneName, objects::Labels},
+    model::{Namespace, ZoneName, objects::Labels},
     snapshot::{Seen, Settings, Snapshot, ZoneStatus},
 };
 
@@ -96,12 +99,13 @@ fn unnamed(tenant: &Tenant<'_>, snapshot: &Snapshot) -> Result<ZoneName, ZoneRef
                 let why = tenant.admitted_by(zone).err()?;
                 Some(format!("zone \"{name}\": {why}"))
             });
+            let why: Vec<String> = why.collect();
             Err(ZoneRefusal::new(
                 Reason::NamespaceNotAdmitted,
                 format!(
                     "no zone admits namespace \"{}\" ({})",
                     tenant.name,
-                    listed(why)
+                    why.join("; ")
                 ),
             ))
         }
@@ -156,7 +160,7 @@ impl<'a> Tenant<'a> {
                 }
                 Err(format!(
                     "its namespaceSelector wants {}, the namespace has {}",
-                    wanted(selector),
+                    selector_text(selector),
                     listed(
                         self.labels
                             .iter()
@@ -170,22 +174,4 @@ impl<'a> Tenant<'a> {
             )),
         }
     }
-}
-
-/// A selector in the notation of `kubectl get --selector`.
-fn wanted(selector: &Selector) -> String {
-    let labels = selector
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"));
-    let requirement = |one: &Requirement| {
-        let (key, values) = (&one.key, one.values.join(","));
-        match one.operator {
-            SelectorOperator::In => format!("{key} in ({values})"),
-            SelectorOperator::NotIn => format!("{key} notin ({values})"),
-            SelectorOperator::Exists => key.clone(),
-            SelectorOperator::DoesNotExist => format!("!{key}"),
-        }
-    };
-    listed(labels.chain(selector.expressions.iter().map(requirement)))
 }

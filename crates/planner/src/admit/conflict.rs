@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     FieldPath, Violation, ZoneInput, admit_zone,
-    rules::listed,
+    rules::{listed, selector_text},
     zone::{DEFAULT_WIRE, vid_entry},
 };
 use crate::{
@@ -109,7 +109,7 @@ impl<'a> Ground<'a> {
             violation: Violation {
                 path: FieldPath::spec().field("trunk"),
                 message: format!(
-                    "zone \"{}\" and the earlier zone \"{}\" are on wire \"{}\" with different trunks ({} and {}); write the same trunk block in both, or another wire",
+                    "zone \"{}\" and the earlier zone \"{}\" are on wire \"{}\" with different trunks: {}; {}. Write the same trunk block in both, or name another wire",
                     self.name,
                     earlier.name,
                     self.wire,
@@ -192,7 +192,13 @@ fn described(trunk: &Trunk) -> String {
         let nodes = listed(&one.nodes);
         format!(", {} on {nodes}", one.interface)
     });
-    std::iter::once(trunk.interface.clone())
+    let nodes = if trunk.node_selector.is_empty() {
+        " on every node".to_owned()
+    } else {
+        format!(" on nodes with {}", selector_text(&trunk.node_selector))
+    };
+    [trunk.interface.clone(), nodes]
+        .into_iter()
         .chain(exceptions)
         .collect()
 }
@@ -233,7 +239,10 @@ fn shared_nic_anywhere(one: &Trunk, other: &Trunk) -> Option<(String, String)> {
         return None;
     }
     if one.interface == other.interface {
-        return Some((one.interface.clone(), "the nodes of both".to_owned()));
+        return Some((
+            one.interface.clone(),
+            "the nodes that both select".to_owned(),
+        ));
     }
     let named = exceptions(one)
         .into_keys()

@@ -7,7 +7,9 @@ use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 use ipnet::Ipv4Net;
 
 use super::{FieldPath, Violation};
-use crate::model::{AddrRange, Cidr, addresses::CidrError};
+use crate::model::{
+    AddrRange, Cidr, Requirement, Selector, SelectorOperator, addresses::CidrError,
+};
 
 /// Rules that were found broken, in the order of the fields.
 #[derive(Debug, Default)]
@@ -166,4 +168,22 @@ pub(super) fn listed<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> Str
         }
         _ => all.join(", "),
     }
+}
+
+/// A selector in the notation of `kubectl get --selector`.
+pub(super) fn selector_text(selector: &Selector) -> String {
+    let labels = selector
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
+    let requirement = |one: &Requirement| {
+        let (key, values) = (&one.key, one.values.join(","));
+        match one.operator {
+            SelectorOperator::In => format!("{key} in ({values})"),
+            SelectorOperator::NotIn => format!("{key} notin ({values})"),
+            SelectorOperator::Exists => key.clone(),
+            SelectorOperator::DoesNotExist => format!("!{key}"),
+        }
+    };
+    listed(labels.chain(selector.expressions.iter().map(requirement)))
 }

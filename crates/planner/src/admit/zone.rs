@@ -130,7 +130,7 @@ fn vid_ranges(list: &FieldPath, texts: &[String], broken: &mut Broken) -> VidRan
 /// One entry: digits and at most one `-`. (Rust would also read `+200` and `00200`.)
 pub(super) fn vid_entry(text: &str) -> Result<VidRanges, String> {
     let plain = |part: &str| part.len() <= 4 && part.bytes().all(|b| b.is_ascii_digit());
-    if !text.split('-').all(plain) {
+    if text.split('-').count() > 2 || !text.split('-').all(plain) {
         return Err(format!(
             "{text:?} is neither a VLAN number nor a range such as \"200-299\""
         ));
