@@ -17,6 +17,7 @@ pub mod keys;
 pub mod kubeovn;
 pub mod multus;
 pub mod network;
+pub mod observed;
 mod schema;
 pub mod vpc;
 pub mod zone;

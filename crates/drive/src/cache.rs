@@ -1,6 +1,6 @@
 //! A cache of one kind, filled by list and watch, that never forgets our own writes.
 //!
-//! Called by `observe` for the controller, and by the stand-ins. Must stay true: an object that was
+//! Used by `observe` for the controller, and by the stand-ins. Must stay true: an object that was
 //! folded in is never replaced by an older version of itself, and one that we saw deleted does not
 //! come back by a late event.
 
@@ -32,6 +32,19 @@ impl<K> Watched for K where
 /// Namespace (empty for cluster-scoped kinds) and name.
 pub type Name = (String, String);
 
+/// What happened to an object of a cache.
+#[derive(Debug)]
+pub enum Change<'a, K> {
+    /// It came, or it is now this.
+    Is(&'a K),
+    /// It went; this is how it was last seen.
+    Gone(&'a K),
+}
+
+/// Called with every change, folded ones too, in order and while the cache is locked: keeps an
+/// index that is never behind the cache.
+type Index<K> = Box<dyn Fn(Change<K>) + Send + Sync>;
+
 /// The objects of one kind. Cheap to clone; the watch ends with the last clone.
 #[derive(Clone)]
 pub struct Cache<K> {
@@ -56,6 +69,7 @@ struct Objects<K> {
     ended: BTreeSet<String>,
     /// The list that is being received.
     relist: BTreeMap<Name, Arc<K>>,
+    index: Index<K>,
 }
 
 fn name_of<K: Resource>(object: &K) -> Name {
@@ -72,17 +86,24 @@ fn version<K: Resource>(object: &K) -> u64 {
 }
 
 impl<K: Watched> Cache<K> {
-    /// Lists and watches until the last clone is dropped. `on_change` is called with every object
-    /// that came, changed or went, after the cache shows it.
-    pub fn start(api: Api<K>, on_change: impl Fn(&K) + Send + Sync + 'static) -> Self {
-        let objects = Arc::new(Mutex::new(Objects {
-            by_name: BTreeMap::new(),
-            unconfirmed: BTreeSet::new(),
-            ended: BTreeSet::new(),
-            relist: BTreeMap::new(),
-        }));
+    /// Lists and watches what the selector names until the last clone is dropped. `index` is called
+    /// with every change, `on_event` with every object that a watch showed changed, after the cache
+    /// shows it.
+    pub fn start(
+        api: Api<K>,
+        selector: watcher::Config,
+        index: impl Fn(Change<K>) + Send + Sync + 'static,
+        on_event: impl Fn(&K) + Send + Sync + 'static,
+    ) -> Self {
+        let objects = Arc::new(Mutex::new(Objects::new(Box::new(index))));
         let (sender, synced) = watch::channel(false);
-        let task = tokio::spawn(follow(api, Arc::clone(&objects), sender, on_change));
+        let task = tokio::spawn(follow(
+            api,
+            selector,
+            Arc::clone(&objects),
+            sender,
+            on_event,
+        ));
         Self {
             objects,
             synced,
@@ -126,13 +147,29 @@ impl<K: Watched> Cache<K> {
         let key = (namespace.to_owned(), name.to_owned());
         let mut objects = lock(&self.objects);
         objects.unconfirmed.remove(&key);
-        if let Some(uid) = objects.by_name.remove(&key).and_then(|object| object.uid()) {
-            objects.ended.insert(uid);
+        if let Some(object) = objects.drop_object(&key) {
+            objects.ended.extend(object.uid());
         }
     }
 }
 
 impl<K: Resource + Clone> Objects<K> {
+    fn new(index: Index<K>) -> Self {
+        Self {
+            by_name: BTreeMap::new(),
+            unconfirmed: BTreeSet::new(),
+            ended: BTreeSet::new(),
+            relist: BTreeMap::new(),
+            index,
+        }
+    }
+
+    fn drop_object(&mut self, name: &Name) -> Option<Arc<K>> {
+        let object = self.by_name.remove(name)?;
+        (self.index)(Change::Gone(&object));
+        Some(object)
+    }
+
     /// Whether the object is news.
     fn take(&mut self, object: K) -> bool {
         if object.uid().is_some_and(|uid| self.ended.contains(&uid)) {
@@ -143,6 +180,7 @@ impl<K: Resource + Clone> Objects<K> {
         if version(&object) <= known {
             return false;
         }
+        (self.index)(Change::Is(&object));
         self.by_name.insert(name, Arc::new(object));
         true
     }
@@ -180,7 +218,7 @@ impl<K: Resource + Clone> Objects<K> {
             .by_name
             .get(&name)
             .is_some_and(|known| known.uid() == object.uid());
-        same.then(|| self.by_name.remove(&name)).flatten()
+        same.then(|| self.drop_object(&name)).flatten()
     }
 
     fn replace(&mut self) -> Vec<Arc<K>> {
@@ -193,7 +231,7 @@ impl<K: Resource + Clone> Objects<K> {
             .collect();
         let mut changed: Vec<Arc<K>> = absent
             .into_iter()
-            .filter_map(|name| self.by_name.remove(&name))
+            .filter_map(|name| self.drop_object(&name))
             .collect();
         for object in list.into_values() {
             if self.take((*object).clone()) {
@@ -206,11 +244,12 @@ impl<K: Resource + Clone> Objects<K> {
 
 async fn follow<K: Watched>(
     api: Api<K>,
+    selector: watcher::Config,
     objects: Arc<Mutex<Objects<K>>>,
     synced: watch::Sender<bool>,
-    on_change: impl Fn(&K) + Send + Sync + 'static,
+    on_event: impl Fn(&K) + Send + Sync + 'static,
 ) {
-    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let events = watcher(api, selector).default_backoff();
     let mut events = std::pin::pin!(events);
     while let Some(event) = events.next().await {
         match event {
@@ -218,7 +257,7 @@ async fn follow<K: Watched>(
                 let whole = matches!(event, watcher::Event::InitDone);
                 let changed = lock(&objects).event(event);
                 for object in changed {
-                    on_change(&object);
+                    on_event(&object);
                 }
                 if whole {
                     synced.send_replace(true);

@@ -15,5 +15,6 @@ mod cache;
 mod wakes;
 
 pub use apply::{apply, apply_status};
-pub use cache::{Cache, Name, Watched};
+pub use cache::{Cache, Change, Name, Watched};
+pub use kube::runtime::watcher::Config as Selection;
 pub use wakes::{Backoff, Wakes};

@@ -4,6 +4,8 @@
 //! something the same key is planned again on the folded snapshot; statuses are written by a pass
 //! that has no steps left, so that an object's status is written once a change and not once a step.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::{
@@ -179,6 +181,21 @@ pub enum Kind {
     Attachment,
     /// `InClusterIPPool`.
     Pool,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Zone => "ProxmoxNetworkZone",
+            Self::Network => "ProxmoxNetwork",
+            Self::ProviderNetwork => "ProviderNetwork",
+            Self::Vlan => "Vlan",
+            Self::Vpc => "Vpc",
+            Self::Subnet => "Subnet",
+            Self::Attachment => "NetworkAttachmentDefinition",
+            Self::Pool => "InClusterIPPool",
+        })
+    }
 }
 
 /// An object by kind and name.

@@ -1,6 +1,8 @@
 //! Rules of admission that are better counted than written out: list bounds, zones in every order
 //! of creation, every prefix.
 
+#![allow(clippy::expect_used)] // functions that tests share are tests, too
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_planner::{
@@ -30,7 +32,8 @@ fn subnet(index: usize) -> SubnetInput {
 
 #[test]
 fn each_list_is_accepted_at_its_bound_and_refused_one_above() {
-    let lists: [(&str, usize, fn(usize) -> VpcInput); 4] = [
+    type WithLength = fn(usize) -> VpcInput;
+    let lists: [(&str, usize, WithLength); 4] = [
         ("spec.subnets: 65 subnets; at most 64", 64, |length| {
             VpcInput {
                 subnets: (0..length).map(subnet).collect(),

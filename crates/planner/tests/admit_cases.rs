@@ -5,6 +5,8 @@
 //! those as of the others. `# idle …` (a field without effect) is for `causeway check` alone, which
 //! runs through the same files and compares the lines as well.
 
+#![allow(clippy::expect_used, clippy::panic)] // functions that tests share are tests, too
+
 use std::{
     collections::BTreeMap,
     fs,
@@ -159,14 +161,14 @@ fn read(text: &str) -> World {
 
 fn add(snapshot: &mut Snapshot, index: usize, document: &str) -> Option<Subject> {
     let head: Head = serde_saphyr::from_str(document).expect("an object");
-    let meta = meta(index, &head.metadata);
+    let observed = meta(index, &head.metadata);
     match head.kind.as_str() {
         "ProxmoxNetworkZone" => {
             let zone: Object<ZoneYaml> = serde_saphyr::from_str(document).expect("a zone");
             let name = ZoneName::from(zone.metadata.name);
             let spec = zone.spec.input(&zone.metadata.annotations);
             let seen = Seen {
-                meta,
+                meta: observed,
                 spec,
                 status: None,
             };
@@ -180,7 +182,7 @@ fn add(snapshot: &mut Snapshot, index: usize, document: &str) -> Option<Subject>
             let vpc: Object<VpcInput> = serde_saphyr::from_str(document).expect("a VPC");
             let key = VpcKey::new(&vpc.metadata.namespace, &vpc.metadata.name);
             let seen = Seen {
-                meta,
+                meta: observed,
                 spec: vpc.spec,
                 status: None,
             };

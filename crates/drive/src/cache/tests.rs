@@ -49,12 +49,7 @@ fn thing(name: &str, uid: &str, version: u64) -> Thing {
 }
 
 fn empty() -> Objects<Thing> {
-    Objects {
-        by_name: BTreeMap::new(),
-        unconfirmed: BTreeSet::new(),
-        ended: BTreeSet::new(),
-        relist: BTreeMap::new(),
-    }
+    Objects::new(Box::new(|_| ()))
 }
 
 fn versions(objects: &Objects<Thing>) -> Vec<u64> {
@@ -91,7 +86,7 @@ fn a_list_made_before_our_create_does_not_drop_it() {
 fn a_deleted_object_does_not_come_back_by_a_late_event_but_its_successor_does() {
     let mut objects = empty();
     objects.take(thing("a", "1", 7));
-    objects.by_name.clear();
+    objects.drop_object(&(String::new(), "a".into()));
     objects.ended.insert("1".into());
     assert!(
         objects

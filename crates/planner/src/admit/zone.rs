@@ -225,7 +225,7 @@ fn selector_is_complete(path: &FieldPath, selector: &Selector, broken: &mut Brok
         let wants_values = matches!(one.operator, SelectorOperator::In | SelectorOperator::NotIn);
         if wants_values == one.values.is_empty() {
             broken.refuse(
-                &list.index(index),
+                &list.index(index).field("operator"),
                 format!(
                     "operator {:?} of {:?} needs {} values",
                     one.operator,

@@ -67,7 +67,7 @@ string_newtypes! {
 }
 
 /// A VirtualPrivateCloud by namespace and name.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct VpcKey {
     /// Namespace of the tenant.

@@ -1,0 +1,99 @@
+//! A northbound plan as one transaction.
+//!
+//! Must stay true: of a port's row only single map keys and set members are changed, and the whole
+//! transaction fails unless each port has exactly the gateway rows that the plan saw.
+
+use std::{collections::BTreeMap, str::FromStr};
+
+use causeway_ovn::{Atom, Client, Condition, Datum, Mutation, NamedUuid, Operation, Row, Uuid, nb};
+use causeway_planner::{
+    model::ChassisName,
+    northbound::{NorthboundPlan, OWNER, PortChange},
+    snapshot::RowId,
+};
+
+use crate::PassError;
+
+/// Writes the rows of a plan.
+pub(crate) async fn write(
+    northbound: &Client,
+    global: Option<String>,
+    plan: &NorthboundPlan,
+) -> Result<(), PassError> {
+    let mut operations = Vec::new();
+    if let Some(global) = global.filter(|_| plan.raise_nb_cfg) {
+        operations.push(Operation::mutate::<nb::NbGlobal>(
+            Condition::is(uuid(&global)?),
+            [Mutation::add("nb_cfg", 1)],
+        ));
+    }
+    for change in &plan.ports {
+        port(change, &mut operations)?;
+    }
+    let written = northbound.transact(operations).await;
+    written.map_err(PassError::Northbound)?;
+    for change in &plan.ports {
+        tracing::info!(
+            port = change.port,
+            inserted = change.insert.len(),
+            removed = change.remove.len(),
+            "gateway rows written"
+        );
+    }
+    Ok(())
+}
+
+fn port(change: &PortChange, operations: &mut Vec<Operation>) -> Result<(), PassError> {
+    let row = uuid(&change.row)?;
+    let rows = |rows: &std::collections::BTreeSet<RowId>| {
+        let atoms: Result<Vec<Atom>, PassError> =
+            rows.iter().map(|row| Ok(Atom::from(uuid(row)?))).collect();
+        Ok::<_, PassError>(Datum::set(atoms?))
+    };
+    operations.push(Operation::require::<nb::LogicalRouterPort>(
+        Condition::is(row),
+        Row::from([("gateway_chassis".to_owned(), rows(&change.seen)?)]),
+    ));
+    let mut mutations = vec![Mutation::delete("gateway_chassis", rows(&change.remove)?)];
+    mutations.extend(
+        change.set.iter().flat_map(|(key, value)| {
+            Mutation::replace("external_ids", key.as_str(), value.as_str())
+        }),
+    );
+    let unset = change.unset.iter().map(|key| Atom::from(key.as_str()));
+    mutations.push(Mutation::delete("external_ids", Datum::set(unset)));
+    operations.push(Operation::mutate::<nb::LogicalRouterPort>(
+        Condition::is(row),
+        mutations,
+    ));
+    for (chassis, priority) in &change.insert {
+        let chassis = gateway_chassis(change, chassis, *priority);
+        operations.extend(Operation::insert_into::<nb::LogicalRouterPort, _>(
+            Condition::is(row),
+            "gateway_chassis",
+            NamedUuid::of(&chassis.name),
+            &chassis,
+        ));
+    }
+    Ok(())
+}
+
+/// A row as Kube-OVN names them: `<port>-<chassis>`.
+fn gateway_chassis(
+    change: &PortChange,
+    chassis: &ChassisName,
+    priority: i64,
+) -> nb::GatewayChassis {
+    nb::GatewayChassis {
+        name: format!("{}-{chassis}", change.port),
+        chassis_name: chassis.to_string(),
+        priority,
+        external_ids: BTreeMap::from([(OWNER.to_owned(), change.owner.clone())]),
+    }
+}
+
+fn uuid(row: &str) -> Result<Uuid, PassError> {
+    Uuid::from_str(row).map_err(|_| PassError::NoRow {
+        row: row.to_owned(),
+    })
+}
