@@ -1,3 +1,55 @@
-//! Tasks of this repository.
+//! Tasks of this repository: `cargo xtask demo`, `test`, `packets`.
+//!
+//! Links no crate of the workspace, so that it builds in a second and can build the rest. Must stay
+//! true: the last line of each task is its verdict, and the exit code agrees with it.
 
-fn main() {}
+mod packages;
+mod run;
+mod steps;
+
+#[cfg(test)]
+mod dependencies;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+const USAGE: &str = "\
+Tasks of this repository.
+
+Usage: cargo xtask <TASK>
+
+Tasks:
+  demo [ARG…]                   install what is missing, build, and run `causeway demo`
+  test                          everything that CI runs
+  packets [FILTER] [--times N]  packet scenarios on real OVN, one line each
+  packages                      install the distribution packages that demo and tests need
+  help                          this text";
+
+fn main() -> ExitCode {
+    match task() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn task() -> Result<bool> {
+    let mut arguments = std::env::args().skip(1);
+    let task = arguments.next().unwrap_or_else(|| "help".to_owned());
+    let rest: Vec<String> = arguments.collect();
+    match task.as_str() {
+        "demo" => steps::demo(&rest),
+        "packets" => steps::packets(&rest),
+        "test" if rest.is_empty() => steps::test(),
+        "packages" if rest.is_empty() => packages::install().map(|()| true),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(true)
+        }
+        _ => bail!("no task {task:?} with these arguments\n\n{USAGE}"),
+    }
+}

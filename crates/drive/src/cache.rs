@@ -41,9 +41,9 @@ pub enum Change<'a, K> {
     Gone(&'a K),
 }
 
-/// Called with every change, folded ones too, in order and while the cache is locked: keeps an
-/// index that is never behind the cache.
-type Index<K> = Box<dyn Fn(Change<K>) + Send + Sync>;
+/// Called with every change, folded ones too, in order and while the cache is locked (so it must not
+/// call the cache): keeps an index that is never behind, and wakes keys.
+type OnChange<K> = Box<dyn Fn(Change<K>) + Send + Sync>;
 
 /// The objects of one kind. Cheap to clone; the watch ends with the last clone.
 #[derive(Clone)]
@@ -68,8 +68,8 @@ struct Objects<K> {
     /// uids that a delete of ours has ended.
     ended: BTreeSet<String>,
     /// The list that is being received.
-    relist: BTreeMap<Name, Arc<K>>,
-    index: Index<K>,
+    relist: BTreeMap<Name, K>,
+    on_change: OnChange<K>,
 }
 
 fn name_of<K: Resource>(object: &K) -> Name {
@@ -86,24 +86,16 @@ fn version<K: Resource>(object: &K) -> u64 {
 }
 
 impl<K: Watched> Cache<K> {
-    /// Lists and watches what the selector names until the last clone is dropped. `index` is called
-    /// with every change, `on_event` with every object that a watch showed changed, after the cache
-    /// shows it.
+    /// Lists and watches what the selector names until the last clone is dropped. `on_change` is
+    /// called with every change, those that [`Cache::fold`] brings too.
     pub fn start(
         api: Api<K>,
         selector: watcher::Config,
-        index: impl Fn(Change<K>) + Send + Sync + 'static,
-        on_event: impl Fn(&K) + Send + Sync + 'static,
+        on_change: impl Fn(Change<K>) + Send + Sync + 'static,
     ) -> Self {
-        let objects = Arc::new(Mutex::new(Objects::new(Box::new(index))));
+        let objects = Arc::new(Mutex::new(Objects::new(Box::new(on_change))));
         let (sender, synced) = watch::channel(false);
-        let task = tokio::spawn(follow(
-            api,
-            selector,
-            Arc::clone(&objects),
-            sender,
-            on_event,
-        ));
+        let task = tokio::spawn(follow(api, selector, Arc::clone(&objects), sender));
         Self {
             objects,
             synced,
@@ -154,19 +146,19 @@ impl<K: Watched> Cache<K> {
 }
 
 impl<K: Resource + Clone> Objects<K> {
-    fn new(index: Index<K>) -> Self {
+    fn new(on_change: OnChange<K>) -> Self {
         Self {
             by_name: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             ended: BTreeSet::new(),
             relist: BTreeMap::new(),
-            index,
+            on_change,
         }
     }
 
     fn drop_object(&mut self, name: &Name) -> Option<Arc<K>> {
         let object = self.by_name.remove(name)?;
-        (self.index)(Change::Gone(&object));
+        (self.on_change)(Change::Gone(&object));
         Some(object)
     }
 
@@ -180,48 +172,39 @@ impl<K: Resource + Clone> Objects<K> {
         if version(&object) <= known {
             return false;
         }
-        (self.index)(Change::Is(&object));
+        (self.on_change)(Change::Is(&object));
         self.by_name.insert(name, Arc::new(object));
         true
     }
 
-    /// An event of the watch; the object if the cache changed.
-    fn event(&mut self, event: watcher::Event<K>) -> Vec<Arc<K>> {
+    fn event(&mut self, event: watcher::Event<K>) {
         match event {
             watcher::Event::Apply(object) => {
                 self.unconfirmed.remove(&name_of(&object));
-                self.take(object.clone())
-                    .then(|| Arc::new(object))
-                    .into_iter()
-                    .collect()
+                self.take(object);
             }
-            watcher::Event::Delete(object) => self.gone(&object).into_iter().collect(),
-            watcher::Event::Init => {
-                self.relist.clear();
-                Vec::new()
-            }
+            watcher::Event::Delete(object) => self.gone(&object),
+            watcher::Event::Init => self.relist.clear(),
             watcher::Event::InitApply(object) => {
-                self.relist.insert(name_of(&object), Arc::new(object));
-                Vec::new()
+                self.relist.insert(name_of(&object), object);
             }
             watcher::Event::InitDone => self.replace(),
         }
     }
 
-    fn gone(&mut self, object: &K) -> Option<Arc<K>> {
+    fn gone(&mut self, object: &K) {
         if let Some(uid) = object.uid() {
             self.ended.remove(&uid);
         }
         let name = name_of(object);
         self.unconfirmed.remove(&name);
-        let same = self
-            .by_name
-            .get(&name)
-            .is_some_and(|known| known.uid() == object.uid());
-        same.then(|| self.drop_object(&name)).flatten()
+        let known = self.by_name.get(&name);
+        if known.is_some_and(|known| known.uid() == object.uid()) {
+            self.drop_object(&name);
+        }
     }
 
-    fn replace(&mut self) -> Vec<Arc<K>> {
+    fn replace(&mut self) {
         let list = std::mem::take(&mut self.relist);
         let absent: Vec<Name> = self
             .by_name
@@ -229,16 +212,12 @@ impl<K: Resource + Clone> Objects<K> {
             .filter(|name| !list.contains_key(*name) && !self.unconfirmed.contains(*name))
             .cloned()
             .collect();
-        let mut changed: Vec<Arc<K>> = absent
-            .into_iter()
-            .filter_map(|name| self.drop_object(&name))
-            .collect();
-        for object in list.into_values() {
-            if self.take((*object).clone()) {
-                changed.push(object);
-            }
+        for name in absent {
+            self.drop_object(&name);
         }
-        changed
+        for object in list.into_values() {
+            self.take(object);
+        }
     }
 }
 
@@ -247,7 +226,6 @@ async fn follow<K: Watched>(
     selector: watcher::Config,
     objects: Arc<Mutex<Objects<K>>>,
     synced: watch::Sender<bool>,
-    on_event: impl Fn(&K) + Send + Sync + 'static,
 ) {
     let events = watcher(api, selector).default_backoff();
     let mut events = std::pin::pin!(events);
@@ -255,10 +233,7 @@ async fn follow<K: Watched>(
         match event {
             Ok(event) => {
                 let whole = matches!(event, watcher::Event::InitDone);
-                let changed = lock(&objects).event(event);
-                for object in changed {
-                    on_event(&object);
-                }
+                lock(&objects).event(event);
                 if whole {
                     synced.send_replace(true);
                 }

@@ -92,7 +92,6 @@ impl Indexer {
             Api::all_with(self.client.clone(), &()),
             selection,
             move |change| put(&mut lock(&snapshot), change, &wakes),
-            |_| (),
         )
     }
 }
