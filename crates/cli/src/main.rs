@@ -1,3 +1,7 @@
 //! The causeway command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    causeway_cli::run()
+}

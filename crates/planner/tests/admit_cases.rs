@@ -202,8 +202,8 @@ fn add(snapshot: &mut Snapshot, index: usize, document: &str) -> Option<Subject>
     }
 }
 
-fn remarks(world: &World, unchecked: bool) -> Vec<(usize, String)> {
-    let mut found: Vec<(usize, String)> = review(&world.snapshot)
+fn remarks(case: &World, unchecked: bool) -> Vec<(usize, String)> {
+    let mut found: Vec<(usize, String)> = review(&case.snapshot)
         .into_iter()
         .filter(|remark| unchecked || remark.weight != Weight::Unchecked)
         .map(|remark| {
@@ -213,7 +213,7 @@ fn remarks(world: &World, unchecked: bool) -> Vec<(usize, String)> {
                 Weight::Unchecked => "unchecked",
             };
             let subject = Some(remark.subject);
-            let document = world.documents.iter().position(|one| *one == subject);
+            let document = case.documents.iter().position(|one| *one == subject);
             (
                 document.expect("a subject of the file"),
                 format!("{word} {}", remark.violation),

@@ -101,21 +101,11 @@ fn subnets(
         }
         let net = broken.keep(&path.field("cidr"), net.as_ref());
         if let Some((cidr, _)) = net {
+            let path = path.field("cidr");
             let place = place(*cidr, input.proxmox.is_some(), settings);
-            broken.keep(&path.field("cidr"), place);
-            for (other, earlier) in inputs.iter().zip(nets).take(index) {
-                if let Ok((taken, _)) = earlier
-                    && cidr.overlaps(taken)
-                {
-                    broken.refuse(
-                        &path.field("cidr"),
-                        format!(
-                            "{cidr} overlaps {taken} of subnet {:?}; subnets of a VPC must not share addresses",
-                            other.name
-                        ),
-                    );
-                }
-            }
+            broken.keep(&path, place);
+            let earlier = inputs.iter().zip(nets).take(index);
+            disjoint(&path, *cidr, earlier, broken);
         }
         let net = net.copied();
         let allow = allow_subnets(&path, input, broken);
@@ -134,6 +124,28 @@ fn subnets(
         }
     }
     specs
+}
+
+/// Refuses a CIDR that shares addresses with a subnet written before it.
+fn disjoint<'a>(
+    path: &FieldPath,
+    cidr: Cidr,
+    earlier: impl Iterator<Item = (&'a SubnetInput, &'a Net)>,
+    broken: &mut Broken,
+) {
+    for (other, net) in earlier {
+        if let Ok((taken, _)) = net
+            && cidr.overlaps(taken)
+        {
+            broken.refuse(
+                path,
+                format!(
+                    "{cidr} overlaps {taken} of subnet {:?}; subnets of a VPC must not share addresses",
+                    other.name
+                ),
+            );
+        }
+    }
 }
 
 /// Whether a subnet may have this size and lie there.

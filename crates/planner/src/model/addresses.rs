@@ -35,9 +35,14 @@ impl FromStr for Cidr {
     type Err = CidrError;
 
     fn from_str(text: &str) -> Result<Self, CidrError> {
-        let net: IpNet = text.parse().map_err(|_| CidrError::Unreadable {
+        let unreadable = || CidrError::Unreadable {
             text: text.to_owned(),
-        })?;
+        };
+        let net: IpNet = text.parse().map_err(|_| unreadable())?;
+        // 172.020.0.0/16 is another network to those who read octal: no guess.
+        if matches!(net, IpNet::V4(_)) && net.to_string() != text {
+            return Err(unreadable());
+        }
         let canonical = Self(net.trunc());
         if canonical.to_string() == text {
             Ok(canonical)
