@@ -53,6 +53,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut readable = true;
     for path in &args.files {
         match read(path) {
+            Ok(found) if found.is_empty() => {
+                readable = false;
+                anstream::eprintln!("error: no YAML or JSON file in {}", path.display());
+            }
             Ok(found) => files.extend(found),
             Err(refusal) => {
                 readable = false;
