@@ -92,7 +92,7 @@ pub(crate) fn faults(crd: &Value) -> Vec<FieldFault> {
     for (index, version) in versions.iter().enumerate() {
         let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
         let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
-            found.push(FieldFault::required(path, "schemas are required"));
+            found.push(FieldFault::required(path, ""));
             continue;
         };
         if text(schema, "/type") != "object" {

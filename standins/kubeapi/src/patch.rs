@@ -41,26 +41,38 @@ pub(crate) fn patched(kind: PatchKind, object: &Value, patch: &Value) -> Result<
     if kind == PatchKind::Merge {
         if !patch.is_object() {
             return Err(Failure::bad_request(
-                "error decoding patch: json: cannot unmarshal into Go value of type map[string]interface {}",
+                "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
             ));
         }
         json_patch::merge(&mut object, patch);
         return Ok(object);
     }
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
-        .map_err(|error| Failure::bad_request(format!("error decoding patch: {error}")))?;
-    if operations.0.len() > MOST_OPERATIONS {
+    let Value::Array(operations) = patch else {
+        return Err(Failure::bad_request(
+            "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
+        ));
+    };
+    if operations.len() > MOST_OPERATIONS {
         return Err(Failure::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "RequestEntityTooLarge",
             format!(
                 "Request entity too large: The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {}",
-                operations.0.len()
+                operations.len()
             ),
         ));
     }
+    for operation in operations {
+        apply_one(&mut object, operation)?;
+    }
+    Ok(object)
+}
+
+/// One operation. The real server's library replaces and tests absent members of a map as if they
+/// were there and null (seen on 1.34).
+fn apply_one(object: &mut Value, operation: &Value) -> Result<(), Failure> {
     // The real server does not say which operation failed (`NewGenericServerResponse`).
-    json_patch::patch(&mut object, &operations).map_err(|_| {
+    let rejected = || {
         let mut failure = Failure::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "Invalid",
@@ -68,6 +80,26 @@ pub(crate) fn patched(kind: PatchKind, object: &Value, patch: &Value) -> Result<
         );
         failure.details = Value::Object(serde_json::Map::new());
         failure
-    })?;
-    Ok(object)
+    };
+    let text = |field: &str| {
+        operation
+            .get(field)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (parent, _) = text("path").rsplit_once('/').unwrap_or_default();
+    let absent = object.pointer(text("path")).is_none()
+        && object.pointer(parent).is_some_and(Value::is_object);
+    let mut operation = operation.clone();
+    match text("op").to_owned().as_str() {
+        "test" if absent => {
+            let null = operation.get("value").is_none_or(Value::is_null);
+            return if null { Ok(()) } else { Err(rejected()) };
+        }
+        "replace" if absent => operation["op"] = "add".into(),
+        _ => {}
+    }
+    let operation: json_patch::PatchOperation =
+        serde_json::from_value(operation).map_err(|_| rejected())?;
+    json_patch::patch(object, &[operation]).map_err(|_| rejected())
 }

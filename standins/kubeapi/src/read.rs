@@ -47,7 +47,11 @@ impl Continue {
                 after: (parts.next()?.to_owned(), parts.next()?.to_owned()),
             })
         })();
-        parsed.ok_or_else(|| Failure::bad_request(format!("continue key is not valid: {token:?}")))
+        parsed.ok_or_else(|| {
+            Failure::bad_request(format!(
+                "invalid continue token: continue key is not valid: {token:?}"
+            ))
+        })
     }
 }
 
@@ -154,7 +158,7 @@ fn moment(store: &Store, wanted: &str, matching: &str) -> Result<u64, Failure> {
         return Ok(store.revision());
     }
     let revision: u64 = wanted.parse().map_err(|_| {
-        Failure::bad_request(format!("resourceVersion: Invalid value: {wanted:?}: strconv.ParseUint: parsing {wanted:?}: invalid syntax"))
+        Failure::bad_request(format!("invalid resource version: resourceVersion: Invalid value: {wanted:?}: strconv.ParseUint: parsing {wanted:?}: invalid syntax"))
     })?;
     if revision > store.revision() {
         let mut failure = Failure::new(

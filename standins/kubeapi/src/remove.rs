@@ -12,7 +12,7 @@ use crate::{
     kinds::Nature,
     object::{self, FOREGROUND, ORPHAN, Object},
     request,
-    status::Failure,
+    status::{Failure, FieldFault},
     write::{Desk, Target},
 };
 
@@ -62,9 +62,14 @@ impl DeleteOptions {
             ("Foreground", _) | ("", Some(false)) => Some(Propagation::Foreground),
             ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
             (other, _) => {
-                return Err(Failure::bad_request(format!(
-                    "invalid DeleteOptions: propagationPolicy: Unsupported value: {other:?}: supported values: \"Foreground\", \"Background\", \"Orphan\", \"nil\""
-                )));
+                let allowed = ["Foreground", "Background", "Orphan", "nil"].map(Value::from);
+                let fault = FieldFault::not_supported("propagationPolicy", &other.into(), &allowed);
+                return Err(Failure::invalid(
+                    "meta.k8s.io",
+                    "DeleteOptions",
+                    "",
+                    &[fault],
+                ));
             }
         };
         let listed = json
@@ -213,17 +218,35 @@ fn check_preconditions(
     old: &Value,
     options: &DeleteOptions,
 ) -> Result<(), Failure> {
+    let group = &target.kind.resource.group;
     let wanted = [
-        ("UID", &options.uid, "uid"),
-        ("ResourceVersion", &options.revision, "resourceVersion"),
+        ("UID", &options.uid, "uid", "deleted and then recreated"),
+        (
+            "ResourceVersion",
+            &options.revision,
+            "resourceVersion",
+            "modified",
+        ),
     ];
-    for (name, wanted, field) in wanted {
+    for (name, wanted, field, fate) in wanted {
         let is = object::meta_str(old, field);
-        if let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != is) {
+        let Some(wanted) = wanted.as_deref().filter(|wanted| *wanted != is) else {
+            continue;
+        };
+        if target.kind.nature == Nature::Namespace {
             return Err(target.conflict(&format!(
                 "Precondition failed: {name} in precondition: {wanted}, {name} in object meta: {is}"
             )));
         }
+        let why = format!(
+            "the {name} in the precondition ({wanted}) does not match the {name} in record ({is}). The object might have been {fate}"
+        );
+        return Err(Failure::conflict(
+            group,
+            &target.kind.kind,
+            target.name,
+            &why,
+        ));
     }
     Ok(())
 }

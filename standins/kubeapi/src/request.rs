@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use http::Method;
 use serde_json::Value;
 
-use crate::{object, status::Failure};
+use crate::{
+    object,
+    status::{Failure, FieldFault},
+};
 
 /// A request for objects.
 #[derive(Debug)]
@@ -75,7 +78,7 @@ impl Query {
         }
         text.parse().map(Some).map_err(|_| {
             Failure::bad_request(format!(
-                "strconv.ParseUint: parsing {text:?}: invalid syntax"
+                "strconv.ParseInt: parsing {text:?}: invalid syntax"
             ))
         })
     }
@@ -91,9 +94,16 @@ pub(crate) fn dry_run(text: &str) -> Result<bool, Failure> {
     match text {
         "" => Ok(false),
         "All" => Ok(true),
-        other => Err(Failure::bad_request(format!(
-            "dryRun: Unsupported value: {other:?}: supported values: \"All\""
-        ))),
+        other => {
+            let stated = Value::Array(vec![other.into()]);
+            let fault = FieldFault::not_supported("dryRun", &stated, &["All".into()]);
+            Err(Failure::invalid(
+                "meta.k8s.io",
+                "CreateOptions",
+                "",
+                &[fault],
+            ))
+        }
     }
 }
 
@@ -193,6 +203,7 @@ pub(crate) fn verb(method: &Method, call: &Call) -> Result<Verb, Failure> {
         ("PATCH", false) => Ok(Verb::Patch),
         ("DELETE", false) => Ok(Verb::Delete),
         ("DELETE", true) => Ok(Verb::DeleteCollection),
+        ("PUT" | "PATCH", true) => Err(Failure::bad_request("name must be provided")),
         _ => Err(Failure::method_not_allowed(
             "the server does not allow this method on the requested resource",
         )),
@@ -201,8 +212,11 @@ pub(crate) fn verb(method: &Method, call: &Call) -> Result<Verb, Failure> {
 
 /// Reads a JSON body.
 pub(crate) fn json(body: &[u8]) -> Result<Value, Failure> {
-    let mut value: Value = serde_json::from_slice(body)
-        .map_err(|error| Failure::bad_request(format!("error decoding request body: {error}")))?;
+    let mut value: Value = serde_json::from_slice(body).map_err(|error| {
+        Failure::bad_request(format!(
+            "the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
+        ))
+    })?;
     object::normalize_numbers(&mut value);
     Ok(value)
 }

@@ -167,7 +167,7 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         (field, false, value)
     } else {
         return Err(Failure::bad_request(format!(
-            "invalid selector: {part:?}; can't understand {part:?}"
+            "invalid selector: '{part}'; can't understand '{part}'"
         )));
     };
     let field = field.trim();

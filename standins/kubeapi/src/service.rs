@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::{
     Inner, discovery,
-    kinds::Kind,
+    kinds::{Kind, Nature},
     object::Object,
     patch::PatchKind,
     read,
@@ -96,7 +96,7 @@ where
             let path = parts.uri.path();
             match asked.answer(path, parts.uri.query().unwrap_or_default()) {
                 Ok(answer) => answer.into_response(),
-                Err(failure) => json_response(failure.code, &failure.to_value(), &[]),
+                Err(failure) => refusal(&failure),
             }
         })
     }
@@ -165,6 +165,17 @@ fn json_response<T: Serialize>(
         response = response.header(header::WARNING, format!("299 - \"{quoted}\""));
     }
     Ok(response.body(Full::new(Bytes::from(serde_json::to_vec(value)?)).boxed_unsync())?)
+}
+
+fn refusal(failure: &Failure) -> Result<Response<ResponseBody>, DoorError> {
+    if !failure.is_plain() {
+        return json_response(failure.code, &failure.to_value(), &[]);
+    }
+    let text = Bytes::from(format!("{}\n", failure.message));
+    Ok(Response::builder()
+        .status(failure.code)
+        .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
+        .body(Full::new(text).boxed_unsync())?)
 }
 
 /// A request with its body.
@@ -336,20 +347,19 @@ fn target<'a>(kind: &'a Kind, call: &'a Call) -> Target<'a> {
 /// none, a write to all namespaces at once.
 fn check_path(kind: &Kind, call: &Call, verb: Verb) -> Result<(), Failure> {
     let writes = !matches!(verb, Verb::Get | Verb::List | Verb::Watch);
+    let whole_cluster = kind.namespaced && call.namespace.is_empty();
+    let wrong_scope = !kind.namespaced && !call.namespace.is_empty();
+    if wrong_scope || (whole_cluster && (writes || !call.name.is_empty())) {
+        return Err(Failure::no_such_path());
+    }
     let subresource = match call.subresource.as_str() {
         "" => true,
         "status" => kind.has_status && matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
         _ => false,
     };
-    let whole_cluster = kind.namespaced && call.namespace.is_empty();
-    let wrong_scope = !kind.namespaced && !call.namespace.is_empty();
-    if wrong_scope || !subresource || (whole_cluster && !call.name.is_empty()) {
-        return Err(Failure::no_such_path());
+    match (subresource, kind.nature) {
+        (true, _) => Ok(()),
+        (false, Nature::Custom) => Err(target(kind, call).not_found()),
+        (false, _) => Err(Failure::no_such_path()),
     }
-    if whole_cluster && writes {
-        return Err(Failure::method_not_allowed(
-            "the server does not allow this method on the requested resource",
-        ));
-    }
-    Ok(())
 }

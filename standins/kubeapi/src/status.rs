@@ -168,15 +168,15 @@ impl Failure {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(group, plural, name)
     }
 
-    /// 404 for a path that nothing serves.
+    /// 404 for a path that nothing serves. The real server answers with plain text, so that
+    /// clients find no reason in it.
     pub(crate) fn no_such_path() -> Self {
-        let mut failure = Self::new(
-            StatusCode::NOT_FOUND,
-            "NotFound",
-            "the server could not find the requested resource",
-        );
-        failure.details = json!({});
-        failure
+        Self::new(StatusCode::NOT_FOUND, "", "404 page not found")
+    }
+
+    /// Whether the answer is plain text, not a `Status`.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.code == StatusCode::NOT_FOUND && self.reason.is_empty()
     }
 
     /// 409 for a create.

@@ -99,7 +99,7 @@ pub(crate) fn open(
         watching.show_all(store, initial);
     } else {
         watching.revision = stated.parse().map_err(|_| {
-            Failure::bad_request(format!("resourceVersion: Invalid value: {stated:?}: strconv.ParseUint: parsing {stated:?}: invalid syntax"))
+            Failure::internal(format!("resourceVersion: Invalid value: {stated:?}: strconv.ParseUint: parsing {stated:?}: invalid syntax"))
         })?;
         watching.show_changes(store);
     }

@@ -12,15 +12,17 @@ use crate::{
     builtin,
     clock::Clock,
     crd,
+    incoming::{Unknown, check_config, decode, place, undeterminable, wrong_name},
     kinds::{Kind, Nature},
     metadata,
     object::{self, Object},
-    ownership::{self, fields::Fields, typed},
+    ownership,
     patch::{self, PatchKind},
     request::Query,
-    schema::{check, shape},
+    schema::shape,
     status::{Failure, FieldFault},
     store::Store,
+    strategy::{self, changed_faults, differs_only_in_times, faults, prepare_changed},
 };
 
 const STALE: &str =
@@ -54,29 +56,6 @@ impl Target<'_> {
         let resource = &self.kind.resource;
         Failure::conflict(&resource.group, &resource.plural, self.name, why)
     }
-
-    /// Fields that this kind of write leaves alone (`GetResetFields` of the real strategies).
-    fn ignored(&self) -> Fields {
-        match (self.kind.has_status, self.status, self.kind.nature) {
-            (false, _, _) => Fields::default(),
-            (true, false, _) => Fields::of(&["status"]),
-            (true, true, Nature::Definition) => {
-                Fields::of(&["spec"]).union(&Fields::of(&["metadata"]))
-            }
-            (true, true, Nature::Pod) => Fields::of(&["spec"])
-                .union(&Fields::of(&["metadata", "deletionTimestamp"]))
-                .union(&Fields::of(&["metadata", "ownerReferences"])),
-            (true, true, _) => Fields::of(&["spec"]),
-        }
-    }
-}
-
-/// How unknown fields are met (`fieldValidation`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unknown {
-    Drop,
-    Warn,
-    Refuse,
 }
 
 /// The options of a write.
@@ -136,7 +115,7 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let (mut new, warnings) = decode(target.kind, body, options.unknown)?;
+        let (mut new, warnings) = decode(target.kind, body, options.unknown, false)?;
         place(&mut new, target)?;
         if object::name(&new).is_empty() && !object::meta_str(&new, "generateName").is_empty() {
             let name = format!(
@@ -162,7 +141,7 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let (mut new, warnings) = decode(target.kind, body, options.unknown)?;
+        let (mut new, warnings) = decode(target.kind, body, options.unknown, false)?;
         let name = object::name(&new);
         if name.is_empty() {
             return Err(undeterminable(target.name));
@@ -175,6 +154,7 @@ impl Desk<'_> {
             if !target.kind.nature.creates_on_update() || target.status {
                 return Err(target.not_found());
             }
+            object::set_meta(&mut new, "resourceVersion", Value::Null);
             self.own(&Value::Null, &mut new, target, options);
             let object = self.store_new(target, new, options)?;
             return Ok(Written {
@@ -218,7 +198,7 @@ impl Desk<'_> {
         }
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         let patched = patch::patched(kind, &target.kind.present(&old), body)?;
-        let (mut new, warnings) = decode(target.kind, patched, options.unknown)?;
+        let (mut new, warnings) = decode(target.kind, patched, options.unknown, true)?;
         place(&mut new, target)?;
         if object::name(&new) != target.name {
             return Err(wrong_name(object::name(&new), target.name));
@@ -255,7 +235,7 @@ impl Desk<'_> {
         }
         check_config(target.kind, config, target.name)?;
         let now = self.clock.stamp();
-        let ignored = target.ignored();
+        let ignored = strategy::ignored(target);
         let writer = ownership::Writer {
             manager,
             subresource: if target.status { "status" } else { "" },
@@ -289,7 +269,11 @@ impl Desk<'_> {
                 StatusCode::OK,
                 self.store_changed(target, old, new, options)?,
             ),
-            None => (StatusCode::CREATED, self.store_new(target, new, options)?),
+            None => {
+                // Only a POST minds it: an apply with a resourceVersion makes what is absent (seen).
+                object::set_meta(&mut new, "resourceVersion", Value::Null);
+                (StatusCode::CREATED, self.store_new(target, new, options)?)
+            }
         };
         Ok(Written {
             code,
@@ -306,7 +290,7 @@ impl Desk<'_> {
     /// Records who set what by an update.
     fn own(&self, live: &Value, new: &mut Value, target: Target<'_>, options: &Options) {
         let now = self.clock.stamp();
-        let ignored = target.ignored();
+        let ignored = strategy::ignored(target);
         let api_version = target.kind.api_version();
         let writer = ownership::Writer {
             manager: &options.manager,
@@ -330,7 +314,6 @@ impl Desk<'_> {
         let kind = target.kind;
         let resource = &kind.resource;
         self.admit_into_namespace(target, object::name(&new))?;
-        let stated_revision = object::revision(&new) != 0;
         for (field, value) in [
             ("uid", self.clock.uid().into()),
             ("creationTimestamp", self.clock.stamp().into()),
@@ -364,6 +347,11 @@ impl Desk<'_> {
                 &faults,
             ));
         }
+        if object::revision(&new) != 0 {
+            return Err(Failure::internal(
+                "resourceVersion should not be set on objects to be created",
+            ));
+        }
         if self
             .store
             .get(resource, target.namespace, object::name(&new))
@@ -373,11 +361,6 @@ impl Desk<'_> {
                 &resource.group,
                 &resource.plural,
                 object::name(&new),
-            ));
-        }
-        if stated_revision {
-            return Err(Failure::internal(
-                "resourceVersion should not be set on objects to be created",
             ));
         }
         if options.dry_run {
@@ -486,304 +469,4 @@ impl Desk<'_> {
         }
         Ok(())
     }
-}
-
-fn wrong_name(name: &str, wanted: &str) -> Failure {
-    Failure::bad_request(format!(
-        "the name of the object ({name}) does not match the name on the URL ({wanted})"
-    ))
-}
-
-fn undeterminable(name: &str) -> Failure {
-    Failure::bad_request(format!(
-        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-    ))
-}
-
-/// Gives an object the shape of its kind, and says which fields it had too many.
-fn decode(kind: &Kind, mut new: Value, unknown: Unknown) -> Result<(Value, Vec<String>), Failure> {
-    if !new.is_object() {
-        return Err(Failure::bad_request(
-            "error decoding request body: expected a JSON object",
-        ));
-    }
-    for (field, wanted) in [
-        ("apiVersion", kind.api_version()),
-        ("kind", kind.kind.clone()),
-    ] {
-        match new.get(field).and_then(Value::as_str) {
-            None | Some("") if kind.nature == Nature::Custom => {
-                let field = if field == "kind" { "Kind" } else { field };
-                return Err(Failure::bad_request(format!(
-                    "Object '{field}' is missing in '{new}'"
-                )));
-            }
-            None | Some("") => new[field] = wanted.into(),
-            Some(stated) if stated != wanted => {
-                return Err(Failure::bad_request(format!(
-                    "the {} in the data ({stated}) does not match the expected {} ({wanted})",
-                    if field == "kind" {
-                        "kind"
-                    } else {
-                        "API version"
-                    },
-                    if field == "kind" {
-                        "kind"
-                    } else {
-                        "API version"
-                    },
-                )));
-            }
-            Some(_) => {}
-        }
-    }
-    object::meta_mut(&mut new);
-    let dropped = shape::prune(&mut new, &kind.schema);
-    let mut warnings = Vec::new();
-    if !dropped.is_empty() && unknown != Unknown::Drop {
-        warnings = dropped
-            .iter()
-            .map(|field| format!("unknown field {field:?}"))
-            .collect();
-        if unknown == Unknown::Refuse {
-            return Err(Failure::bad_request(format!(
-                "strict decoding error: {}",
-                warnings.join(", ")
-            )));
-        }
-    }
-    shape::default(&mut new, &kind.schema);
-    if let (Some(metadata), Some(schema)) =
-        (new.get("metadata"), kind.schema.properties.get("metadata"))
-        && let Some(fault) = check::faults(metadata, schema, "metadata")
-            .iter()
-            .find(|fault| fault.kind == "FieldValueTypeInvalid")
-    {
-        return Err(Failure::bad_request(format!(
-            "{}: {}",
-            fault.field, fault.message
-        )));
-    }
-    if kind.nature == Nature::Definition {
-        crd::default(&mut new);
-    }
-    Ok((new, warnings))
-}
-
-/// Puts the object into the namespace of the request.
-fn place(new: &mut Value, target: Target<'_>) -> Result<(), Failure> {
-    let wanted = if target.kind.namespaced {
-        target.namespace
-    } else {
-        ""
-    };
-    let stated = object::namespace(new);
-    if stated != wanted && !stated.is_empty() && !wanted.is_empty() {
-        return Err(Failure::bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request",
-        ));
-    }
-    let value = if wanted.is_empty() {
-        Value::Null
-    } else {
-        wanted.into()
-    };
-    object::set_meta(new, "namespace", value);
-    Ok(())
-}
-
-/// What an apply configuration must be before it is merged.
-fn check_config(kind: &Kind, config: &Value, name: &str) -> Result<(), Failure> {
-    let stated = config
-        .get("apiVersion")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
-    if stated != kind.api_version() {
-        return Err(Failure::bad_request(format!(
-            "Incorrect version specified in apply patch. Specified patch version: {stated}, expected: {}",
-            kind.api_version()
-        )));
-    }
-    if config
-        .pointer("/metadata/managedFields")
-        .is_some_and(|fields| !fields.is_null())
-    {
-        return Err(Failure::bad_request("metadata.managedFields must be nil"));
-    }
-    let faults = typed::faults(config, typed::Shape::Known(&kind.schema), "");
-    if faults.is_empty() {
-        return Ok(());
-    }
-    let namespace = object::namespace(config);
-    let place = if namespace.is_empty() { "" } else { "/" };
-    let list = match faults.as_slice() {
-        [one] => one.clone(),
-        several => format!("errors:\n  {}", several.join("\n  ")),
-    };
-    Err(Failure::internal(format!(
-        "failed to create typed patch object ({namespace}{place}{name}; {stated}, Kind={}): {list}",
-        kind.kind
-    )))
-}
-
-/// What the kind's strategy does to an object before it is stored over the old one.
-fn prepare_changed(target: Target<'_>, old: &Value, new: &mut Value) {
-    let kind = target.kind;
-    if target.status {
-        prepare_status(kind.nature, old, new);
-    } else {
-        let mut kept = Vec::new();
-        if kind.has_status {
-            kept.push("status");
-        }
-        for field in kept {
-            keep_field(old, new, field);
-        }
-        if kind.nature == Nature::Namespace {
-            object::map_mut(new, "spec");
-            new["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
-        }
-    }
-    let mut generation = old
-        .pointer("/metadata/generation")
-        .cloned()
-        .unwrap_or_default();
-    if !target.status && kind.nature.has_generation() && spec_differs(kind, old, new) {
-        generation = (object::generation(old) + 1).into();
-    }
-    object::set_meta(new, "generation", generation);
-    for (field, always) in [
-        ("uid", false),
-        ("creationTimestamp", true),
-        ("deletionTimestamp", object::is_deleting(old)),
-        ("deletionGracePeriodSeconds", false),
-    ] {
-        let before = old
-            .pointer(&format!("/metadata/{field}"))
-            .cloned()
-            .unwrap_or_default();
-        let missing = new
-            .pointer(&format!("/metadata/{field}"))
-            .is_none_or(Value::is_null);
-        if always || (missing && !before.is_null()) {
-            object::set_meta(new, field, before);
-        }
-    }
-    // Those who write whatever the state is write over the latest.
-    object::set_meta(
-        new,
-        "resourceVersion",
-        object::meta_str(old, "resourceVersion").into(),
-    );
-}
-
-/// A status write changes the status; of the server's own kinds some take metadata with it.
-fn prepare_status(nature: Nature, old: &Value, new: &mut Value) {
-    match nature {
-        Nature::Custom => {
-            let status = new.get("status").cloned();
-            let managed = new
-                .pointer("/metadata/managedFields")
-                .cloned()
-                .unwrap_or_default();
-            *new = old.clone();
-            object::set_meta(new, "managedFields", managed);
-            set_field(new, "status", status);
-        }
-        Nature::Definition => {
-            keep_field(old, new, "spec");
-            let managed = new
-                .pointer("/metadata/managedFields")
-                .cloned()
-                .unwrap_or_default();
-            keep_field(old, new, "metadata");
-            object::set_meta(new, "managedFields", managed);
-        }
-        Nature::Pod => {
-            keep_field(old, new, "spec");
-            let owners = old
-                .pointer("/metadata/ownerReferences")
-                .cloned()
-                .unwrap_or_default();
-            object::set_meta(new, "ownerReferences", owners);
-        }
-        Nature::Namespace | Nature::Node | Nature::Event | Nature::Lease => {
-            keep_field(old, new, "spec")
-        }
-    }
-}
-
-fn keep_field(old: &Value, new: &mut Value, field: &str) {
-    set_field(new, field, old.get(field).cloned());
-}
-
-fn set_field(new: &mut Value, field: &str, value: Option<Value>) {
-    if let Value::Object(map) = new {
-        match value {
-            Some(value) => map.insert(field.to_owned(), value),
-            None => map.remove(field),
-        };
-    }
-}
-
-/// Whether anything but metadata and, where it is a subresource, status changed.
-fn spec_differs(kind: &Kind, old: &Value, new: &Value) -> bool {
-    let parts = |object: &Value| -> Vec<(String, Value)> {
-        let ignored = |field: &str| {
-            matches!(field, "metadata" | "apiVersion") || (field == "status" && kind.has_status)
-        };
-        let map = object.as_object().into_iter().flatten();
-        map.filter(|(field, _)| !ignored(field))
-            .map(|(field, value)| (field.clone(), value.clone()))
-            .collect()
-    };
-    parts(old) != parts(new)
-}
-
-/// Every fault of a new object.
-fn faults(kind: &Kind, new: &Value) -> Vec<FieldFault> {
-    let mut found = check::faults(new, &kind.schema, "");
-    if kind.nature == Nature::Definition {
-        found.extend(crd::faults(new));
-    }
-    found.extend(metadata::faults(
-        new,
-        kind.nature,
-        kind.metadata_rules.as_ref(),
-    ));
-    found
-}
-
-/// The faults that an update brings: what was wrong before and is unchanged is let through, as the
-/// real server's ratcheting does.
-fn changed_faults(target: Target<'_>, new: &Value, old: &Value) -> Vec<FieldFault> {
-    let found = faults(target.kind, new);
-    if found.is_empty() {
-        return found;
-    }
-    let before = faults(target.kind, old);
-    let known = |fault: &FieldFault| {
-        before
-            .iter()
-            .any(|old| old.field == fault.field && old.message == fault.message)
-    };
-    found.into_iter().filter(|fault| !known(fault)).collect()
-}
-
-fn differs_only_in_times(new: &Value, old: &Value) -> bool {
-    let timeless = |object: &Value| {
-        let mut copy = object.clone();
-        let entries = copy
-            .pointer_mut("/metadata/managedFields")
-            .and_then(Value::as_array_mut);
-        for entry in entries
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_object_mut)
-        {
-            entry.remove("time");
-        }
-        copy
-    };
-    new == old || timeless(new) == timeless(old)
 }

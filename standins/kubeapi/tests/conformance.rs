@@ -1,0 +1,19 @@
+//! What an API server must do, as a table of cases that know nothing but a `kube::Client`.
+//!
+//! Each case runs here against the stand-in; with `CAUSEWAY_KUBEAPI_URL` set (for example to what
+//! `kubectl proxy` serves) the same cases run against that server instead. A case makes its own
+//! namespace and gives cluster-scoped objects names of its own, so that all of them can share one
+//! server.
+
+mod cases {
+    pub mod apply;
+    pub mod bench;
+    pub mod changing;
+    pub mod deleting;
+    pub mod discovery;
+    pub mod making;
+    pub mod reading;
+    pub mod shape;
+    pub mod tables;
+    pub mod watching;
+}
