@@ -74,8 +74,10 @@ impl Client {
     /// Waits until the replica is such.
     pub async fn when(&self, such: impl Fn(&Replica) -> bool) -> Arc<Replica> {
         let mut replica = self.replica.clone();
-        match replica.wait_for(|replica| such(replica)).await {
-            Ok(replica) => Arc::clone(&replica),
+        let found = replica.wait_for(|replica| such(replica)).await;
+        // The guard must not be held over a wait: futures with it cannot change threads.
+        match found.map(|replica| Arc::clone(&replica)) {
+            Ok(replica) => replica,
             // The task lives as long as this handle, unless its runtime is ending: then so is this.
             Err(_) => std::future::pending().await,
         }
