@@ -5,6 +5,8 @@
 
 pub mod check;
 pub mod crd;
+#[cfg(feature = "embedded")]
+pub mod demo;
 
 use std::process::ExitCode;
 
@@ -22,6 +24,8 @@ struct Cli {
 enum Command {
     Check(check::Args),
     Crd(crd::Args),
+    #[cfg(feature = "embedded")]
+    Demo(demo::Args),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -46,6 +50,8 @@ fn execute(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Check(args) => check::run(args),
         Command::Crd(args) => crd::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(feature = "embedded")]
+        Command::Demo(args) => demo::run(args),
         Command::Completions { shell } => {
             let mut out = std::io::stdout();
             clap_complete::generate(*shell, &mut Cli::command(), "causeway", &mut out);

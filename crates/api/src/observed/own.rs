@@ -13,7 +13,7 @@ use causeway_planner::{
         GatewayNode, Mirror, NetworkStatus, PoolState, Seen, SubnetReport, VpcStatus, ZoneStatus,
     },
 };
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 use kube::ResourceExt;
 
 use super::{conditions::conditions, meta};
@@ -25,12 +25,21 @@ use crate::{
 
 /// A label selector.
 pub fn selector(selector: &LabelSelector) -> Selector {
-    let operator = |text: &str| match text {
-        "In" => Some(SelectorOperator::In),
-        "NotIn" => Some(SelectorOperator::NotIn),
-        "Exists" => Some(SelectorOperator::Exists),
-        "DoesNotExist" => Some(SelectorOperator::DoesNotExist),
-        _ => None,
+    // An operator that we do not know selects nothing: `In` without values.
+    let requirement = |one: &LabelSelectorRequirement| {
+        let known = match one.operator.as_str() {
+            "In" => Some(SelectorOperator::In),
+            "NotIn" => Some(SelectorOperator::NotIn),
+            "Exists" => Some(SelectorOperator::Exists),
+            "DoesNotExist" => Some(SelectorOperator::DoesNotExist),
+            _ => None,
+        };
+        let values = one.values.clone().filter(|_| known.is_some());
+        Requirement {
+            key: one.key.clone(),
+            operator: known.unwrap_or(SelectorOperator::In),
+            values: values.unwrap_or_default(),
+        }
     };
     Selector {
         labels: selector.match_labels.clone().unwrap_or_default(),
@@ -38,13 +47,7 @@ pub fn selector(selector: &LabelSelector) -> Selector {
             .match_expressions
             .iter()
             .flatten()
-            .filter_map(|one| {
-                Some(Requirement {
-                    key: one.key.clone(),
-                    operator: operator(&one.operator)?,
-                    values: one.values.clone().unwrap_or_default(),
-                })
-            })
+            .map(requirement)
             .collect(),
     }
 }

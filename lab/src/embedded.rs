@@ -1,0 +1,569 @@
+//! The embedded mode: a site with the stand-ins and the real controllers, in one process.
+//!
+//! Made by `causeway demo` and by the packet scenarios. Must stay true: controllers, planner and OVN
+//! writer are the ones of a cluster; only what is on the other side of the API differs; everything
+//! ends with this value.
+
+mod apply;
+mod dump;
+
+use std::{
+    collections::BTreeMap,
+    net::Ipv4Addr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use causeway_api::{
+    ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, apps_crds, crds, foreign_crds, keys,
+};
+use causeway_controller::{Controller, Options as ControllerOptions};
+use causeway_ipam::Ipam;
+use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
+use causeway_kubeovn::KubeOvn;
+use causeway_observe::{ObserveError, OvnRemotes};
+use causeway_ovn::{Client as OvnClient, Remote};
+use causeway_planner::{
+    model::{SubnetId, VpcKey},
+    snapshot::{Moment, Settings},
+};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+    runtime::{WatchStreamExt, wait::await_condition, watcher},
+};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::{sync::oneshot, task::JoinHandle};
+
+pub use apply::ApplyError;
+pub use dump::ApiDump;
+
+use crate::{Guest, GuestError, Options, Progress, Site, SiteError};
+
+/// How long anything may take to become so: far more than it needs on a loaded machine.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The label that zones of the lab select trunk nodes by.
+const TRUNK_LABEL: &str = keys::TRUNK;
+
+/// A site with all that makes it a cluster.
+pub struct Embedded {
+    /// The API.
+    pub api: KubeApi,
+    /// Namespaces, OVN and guests.
+    pub site: Site,
+    admin: Client,
+    settings: Settings,
+    controllers: Vec<Running>,
+    kube_ovn: Option<KubeOvn>,
+    ipam: Option<Ipam>,
+    _collector: GarbageCollector,
+}
+
+struct Running {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// The embedded mode cannot be started, or something in it does not become so.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    /// The stand-in of the API.
+    #[error("the API cannot be started")]
+    Api(#[from] causeway_kubeapi::StartError),
+    /// The site.
+    #[error("the site cannot be built")]
+    Site(#[from] SiteError),
+    /// A guest.
+    #[error("a guest cannot be made")]
+    Guest(#[from] GuestError),
+    /// The controller.
+    #[error("the controller cannot be started")]
+    Observe(#[from] ObserveError),
+    /// Files.
+    #[error("an object cannot be applied")]
+    Apply(#[from] ApplyError),
+    /// A request to the API.
+    #[error("cannot {verb} {what}")]
+    Request {
+        /// What was tried.
+        verb: &'static str,
+        /// On what.
+        what: String,
+        /// What the API says.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// It did not become so.
+    #[error("{what} is not so after {} s: {last}", PATIENCE.as_secs())]
+    Never {
+        /// What was waited for.
+        what: String,
+        /// What it is instead.
+        last: String,
+    },
+    /// A watch ended.
+    #[error("cannot wait for {what}")]
+    Wait {
+        /// What was waited for.
+        what: String,
+        /// Why.
+        #[source]
+        source: Box<kube::runtime::wait::Error>,
+    },
+}
+
+impl Embedded {
+    /// Builds a site of this name, with its API, Kube-OVN and IPAM, and no controller yet.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] with what is missing.
+    pub async fn start(
+        name: &str,
+        options: Options,
+        settings: Settings,
+        progress: Progress,
+    ) -> Result<Self, EmbeddedError> {
+        let trunk_nodes: BTreeMap<String, bool> = options
+            .nodes
+            .iter()
+            .map(|node| (node.name.clone(), node.trunk))
+            .collect();
+        let site = Site::start(name, options, progress.clone()).await?;
+        progress.step("starting the API, Kube-OVN and IPAM stand-ins");
+        let api = KubeApi::new(Clock::machine())?;
+        let collector = api.collect_in_background();
+        let admin = api.client("admin");
+        let definitions = crds().into_iter().chain(apps_crds()).chain(foreign_crds());
+        for definition in definitions {
+            create(&Api::all(admin.clone()), &definition).await?;
+        }
+        for (name, trunk) in &trunk_nodes {
+            let chassis = site.chassis(name)?;
+            make_node(&admin, name, chassis, *trunk).await?;
+        }
+        let northbound = OvnClient::start(
+            remote(&site.nb_remote()),
+            "OVN_Northbound",
+            causeway_kubeovn::monitors(),
+        );
+        let kube_ovn = KubeOvn::start(
+            api.client("kube-ovn"),
+            northbound,
+            site.cni(),
+            causeway_kubeovn::Options::default(),
+        );
+        let ipam = Ipam::start(api.client("ipam"));
+        Ok(Self {
+            api,
+            site,
+            admin,
+            settings,
+            controllers: Vec::new(),
+            kube_ovn: Some(kube_ovn),
+            ipam: Some(ipam),
+            _collector: collector,
+        })
+    }
+
+    /// Starts a controller; several may run at once.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] if it cannot observe the API.
+    pub async fn start_controller(&mut self) -> Result<(), EmbeddedError> {
+        let options = ControllerOptions {
+            settings: self.settings.clone(),
+            ovn: Some(OvnRemotes {
+                northbound: remote(&self.site.nb_remote()),
+                southbound: remote(&self.site.sb_remote()),
+            }),
+            clock: Arc::new(machine_time),
+            seed: self.controllers.len() as u64,
+        };
+        let client = self.api.client("causeway");
+        let mut controller = Controller::start(client, options).await?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            controller
+                .run_until(async {
+                    // A dropped sender is a stop too.
+                    let _ = stopped.await;
+                })
+                .await;
+        });
+        self.controllers.push(Running { stop, task });
+        Ok(())
+    }
+
+    /// Stops all controllers, each after its pass under way.
+    pub async fn stop_controllers(&mut self) {
+        for running in self.controllers.drain(..) {
+            // A controller that has ended already does not listen.
+            let _ = running.stop.send(());
+            if let Err(error) = running.task.await {
+                tracing::error!(
+                    error = &error as &dyn std::error::Error,
+                    "controller failed"
+                );
+            }
+        }
+    }
+
+    /// A client of the administrator's.
+    pub fn client(&self) -> Client {
+        self.admin.clone()
+    }
+
+    /// Applies every document of a YAML file, as `kubectl apply --server-side` does. Namespaces that
+    /// documents name are made.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::Apply`] for the first document that is refused.
+    pub async fn apply(&self, yaml: &str) -> Result<(), EmbeddedError> {
+        Ok(apply::documents(&self.admin, yaml).await?)
+    }
+
+    /// Everything in the API, without what no two runs share.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] if the API refuses.
+    pub async fn dump(&self) -> Result<ApiDump, EmbeddedError> {
+        dump::everything(&self.admin).await
+    }
+
+    /// Waits until a network's condition Ready is True; gives the network and how long it took.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::Never`] with the conditions that it has instead.
+    pub async fn network_ready(
+        &self,
+        vpc: &VpcKey,
+        subnet: &str,
+    ) -> Result<(ProxmoxNetwork, Duration), EmbeddedError> {
+        let start = Instant::now();
+        let id: SubnetId = vpc.subnet_id(&subnet.into());
+        let api: Api<ProxmoxNetwork> = Api::namespaced(self.admin.clone(), vpc.namespace.as_str());
+        let network = wait(&api, id.as_str(), |network: &ProxmoxNetwork| {
+            network
+                .status
+                .as_ref()
+                .is_some_and(|status| is_ready(&status.conditions))
+        })
+        .await?;
+        Ok((network, start.elapsed()))
+    }
+
+    /// Waits until a VPC's condition Ready is True.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::Never`] with the conditions that it has instead.
+    pub async fn vpc_ready(&self, vpc: &VpcKey) -> Result<VirtualPrivateCloud, EmbeddedError> {
+        let api = Api::namespaced(self.admin.clone(), vpc.namespace.as_str());
+        wait(&api, vpc.name.as_str(), |vpc: &VirtualPrivateCloud| {
+            let observed = vpc
+                .status
+                .as_ref()
+                .and_then(|status| status.observed_generation);
+            observed == vpc.metadata.generation
+                && vpc
+                    .status
+                    .as_ref()
+                    .is_some_and(|status| is_ready(&status.conditions))
+        })
+        .await
+    }
+
+    /// Waits until a zone's condition Ready is True.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::Never`] with the conditions that it has instead.
+    pub async fn zone_ready(&self, zone: &str) -> Result<ProxmoxNetworkZone, EmbeddedError> {
+        wait(
+            &Api::all(self.admin.clone()),
+            zone,
+            |zone: &ProxmoxNetworkZone| {
+                zone.status
+                    .as_ref()
+                    .is_some_and(|status| is_ready(&status.conditions))
+            },
+        )
+        .await
+    }
+
+    /// Makes a pod on a node with secondary networks on subnets of a VPC, each with routes to
+    /// `routes` by its subnet's gateway, and waits until it runs. Its `net1` is the first of them.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] if it does not run.
+    pub async fn pod(
+        &self,
+        vpc: &VpcKey,
+        name: &str,
+        node: &str,
+        attachment: &PodAttachment<'_>,
+    ) -> Result<Guest, EmbeddedError> {
+        let id = vpc.subnet_id(&attachment.subnet.into());
+        let provider = id.provider(&vpc.namespace);
+        let routes: Vec<_> = attachment
+            .routes
+            .iter()
+            .map(|cidr| json!({"dst": cidr, "gw": attachment.gateway}))
+            .collect();
+        let pod = json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": name,
+                "namespace": vpc.namespace,
+                "annotations": {
+                    (keys::POD_NETWORKS): format!("{}/{id}", vpc.namespace),
+                    (keys::pod_annotation(&provider, "routes")): json!(routes).to_string(),
+                },
+            },
+            "spec": {
+                "nodeName": node,
+                "containers": [{"name": "main", "image": "none"}],
+            },
+        });
+        let api: Api<Pod> = Api::namespaced(self.admin.clone(), vpc.namespace.as_str());
+        let pod: Pod = serde_json::from_value(pod).map_err(|source| EmbeddedError::Request {
+            verb: "write",
+            what: format!("pod {name}"),
+            source: Box::new(kube::Error::SerdeError(source)),
+        })?;
+        create(&api, &pod).await?;
+        wait(&api, name, |pod: &Pod| {
+            let phase = pod
+                .status
+                .as_ref()
+                .and_then(|status| status.phase.as_deref());
+            phase == Some("Running")
+        })
+        .await?;
+        Ok(self.site.pod(vpc.namespace.as_str(), name)?)
+    }
+
+    /// Ends everything, and says what could not be ended.
+    ///
+    /// # Errors
+    /// [`EmbeddedError::Site`] with what stays.
+    pub async fn stop(mut self) -> Result<(), EmbeddedError> {
+        self.stop_controllers().await;
+        if let Some(kube_ovn) = self.kube_ovn.take() {
+            kube_ovn.stop().await;
+        }
+        if let Some(ipam) = self.ipam.take() {
+            ipam.stop().await;
+        }
+        Ok(self.site.stop()?)
+    }
+}
+
+/// A pod's secondary network.
+#[derive(Clone, Copy, Debug)]
+pub struct PodAttachment<'a> {
+    /// Name of the subnet in the VPC.
+    pub subnet: &'a str,
+    /// Its gateway.
+    pub gateway: Ipv4Addr,
+    /// CIDRs that are reached by the gateway: a pod's default route is its primary interface's.
+    pub routes: &'a [&'a str],
+}
+
+/// Milliseconds since 1970, as the machine has them.
+pub fn machine_time() -> Moment {
+    Moment(k8s_openapi::jiff::Timestamp::now().as_millisecond())
+}
+
+/// A database of the site, which names it as OVN's tools do.
+fn remote(text: &str) -> Remote {
+    Remote::Unix(text.strip_prefix("unix:").unwrap_or(text).into())
+}
+
+fn is_ready(conditions: &[causeway_api::Condition]) -> bool {
+    conditions
+        .iter()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+async fn create<K>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError>
+where
+    K: Resource<DynamicType = ()> + Clone + serde::Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    let created = api.create(&PostParams::default(), object).await;
+    created
+        .map(|_| ())
+        .map_err(|source| EmbeddedError::Request {
+            verb: "create",
+            what: format!("{} {}", K::kind(&()), object.name_any()),
+            source: Box::new(source),
+        })
+}
+
+async fn make_node(
+    client: &Client,
+    name: &str,
+    chassis: &str,
+    trunk: bool,
+) -> Result<(), EmbeddedError> {
+    let labels = if trunk {
+        json!({"kubernetes.io/hostname": name, (TRUNK_LABEL): "true"})
+    } else {
+        json!({"kubernetes.io/hostname": name})
+    };
+    let node = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": {(keys::CHASSIS): chassis},
+        },
+    });
+    let status = json!({
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]},
+    });
+    let api: Api<Node> = Api::all(client.clone());
+    let kubelet = PatchParams::apply("kubelet").force();
+    let failed = |source| EmbeddedError::Request {
+        verb: "make",
+        what: format!("node {name}"),
+        source: Box::new(source),
+    };
+    api.patch(name, &kubelet, &Patch::Apply(&node))
+        .await
+        .map_err(failed)?;
+    api.patch_status(name, &kubelet, &Patch::Apply(&status))
+        .await
+        .map_err(failed)?;
+    Ok(())
+}
+
+/// Waits until an object is such; after [`PATIENCE`], says what it is instead.
+pub async fn wait<K>(
+    api: &Api<K>,
+    name: &str,
+    such: impl Fn(&K) -> bool + Send,
+) -> Result<K, EmbeddedError>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + serde::Serialize
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let what = format!("{} {name}", K::kind(&()));
+    let condition = |object: Option<&K>| object.is_some_and(&such);
+    match tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await {
+        Ok(Ok(Some(object))) => Ok(object),
+        Ok(Err(source)) => Err(EmbeddedError::Wait {
+            what,
+            source: Box::new(source),
+        }),
+        Ok(Ok(None)) | Err(_) => Err(EmbeddedError::Never {
+            last: last_seen(api, name).await,
+            what,
+        }),
+    }
+}
+
+/// Watches all objects of an API until they are such together; after [`PATIENCE`], gives them as
+/// they are.
+///
+/// # Errors
+/// [`EmbeddedError::Never`].
+pub async fn when_all<K>(
+    api: Api<K>,
+    what: &str,
+    such: impl Fn(&BTreeMap<String, K>) -> bool,
+) -> Result<BTreeMap<String, K>, EmbeddedError>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + Sync
+        + 'static,
+{
+    let name = |object: &K| {
+        let namespace = object.namespace().unwrap_or_default();
+        format!("{namespace}/{}", object.name_any())
+    };
+    let mut all = BTreeMap::new();
+    let mut whole = false;
+    let events = watcher(api, watcher::Config::default()).default_backoff();
+    let mut events = std::pin::pin!(events);
+    let deadline = tokio::time::Instant::now() + PATIENCE;
+    while let Ok(Some(event)) = tokio::time::timeout_at(deadline, events.next()).await {
+        match event {
+            Ok(watcher::Event::Init) => all.clear(),
+            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
+                all.insert(name(&object), object);
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                all.remove(&name(&object));
+            }
+            Ok(watcher::Event::InitDone) => whole = true,
+            Err(error) => tracing::debug!(%error, "watch failed"),
+        }
+        if whole && such(&all) {
+            return Ok(all);
+        }
+    }
+    Err(EmbeddedError::Never {
+        what: what.to_owned(),
+        last: format!("{} objects", all.len()),
+    })
+}
+
+/// Waits until an object is gone.
+///
+/// # Errors
+/// [`EmbeddedError::Never`] with what it is instead.
+pub async fn gone<K>(api: &Api<K>, name: &str) -> Result<(), EmbeddedError>
+where
+    K: Resource<DynamicType = ()>
+        + Clone
+        + serde::Serialize
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let what = format!("the end of {} {name}", K::kind(&()));
+    let absent = |object: Option<&K>| object.is_none();
+    match tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, absent)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(source)) => Err(EmbeddedError::Wait {
+            what,
+            source: Box::new(source),
+        }),
+        Err(_) => Err(EmbeddedError::Never {
+            last: last_seen(api, name).await,
+            what,
+        }),
+    }
+}
+
+async fn last_seen<K>(api: &Api<K>, name: &str) -> String
+where
+    K: Resource<DynamicType = ()> + Clone + serde::Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    match api.get_opt(name).await {
+        Ok(Some(object)) => serde_json::to_value(&object).map_or_else(
+            |error| error.to_string(),
+            |object| object["status"].to_string(),
+        ),
+        Ok(None) => "there is none".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,90 @@
+//! A VPC with VMs only: two trunk nodes, nothing else anywhere. With two chassis in the list the
+//! survivor would think itself cut off and never claim the gateway (seen); the witness row of the
+//! third is what lets it.
+
+use std::time::Duration;
+
+use causeway_api::ProxmoxNetwork;
+use causeway_planner::{model::VpcKey, snapshot::Settings};
+use kube::Api;
+
+use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
+use crate::{
+    Progress,
+    embedded::{Embedded, PATIENCE, wait},
+};
+
+const VPC: &str = "\
+apiVersion: apps.cozystack.io/v1alpha1
+kind: VirtualPrivateCloud
+metadata: {name: main, namespace: tenant-vms}
+spec:
+  subnets:
+    - {name: workers, cidr: 172.20.10.0/24, proxmox: {}}
+    - {name: data, cidr: 172.20.11.0/24, proxmox: {}}
+";
+
+/// A pause between replies that is an outage.
+const PAUSE: Duration = Duration::from_millis(500);
+
+pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
+    let mut embedded =
+        Embedded::start(site, usual_site(), Settings::default(), Progress::silent()).await?;
+    let shown = show(&mut embedded, checks).await;
+    let stopped = embedded.stop().await;
+    shown.and(Ok(stopped?))
+}
+
+async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+    let vpc = VpcKey::new("tenant-vms", "main");
+    embedded.start_controller().await?;
+    embedded.apply(ZONE).await?;
+    embedded.apply(VPC).await?;
+    let (workers, _) = embedded.network_ready(&vpc, "workers").await?;
+    let (data, _) = embedded.network_ready(&vpc, "data").await?;
+    let mut guests = Guests::new(embedded);
+    let w1 = guests
+        .vm("pve1", "w1", &workers, [172, 20, 10, 64].into())
+        .await?;
+    let d1 = guests
+        .vm("pve2", "d1", &data, [172, 20, 11, 64].into())
+        .await?;
+    checks
+        .reaches("VM w1 → VM d1 through the router", &w1, d1.address())
+        .await?;
+    let active = active(&workers)
+        .ok_or_else(|| ScenarioError::Missing("no node is shown to hold the gateway".to_owned()))?;
+    let mut pinger = w1.pinger(d1.address())?;
+    pinger.reply(PATIENCE).await?;
+    checks.say(format!("  {active}, which holds the gateways, is killed"));
+    embedded.site.kill(&active)?;
+    match pinger.outage(PAUSE, PATIENCE).await {
+        Ok(gap) => checks.line(
+            true,
+            "VM w1 → VM d1 comes back",
+            format!("after {:.1} s", gap.as_secs_f64()),
+        ),
+        Err(error) => checks.line(false, "VM w1 → VM d1 comes back", error),
+    }
+    checks
+        .reaches("VM w1 → VM d1 by the survivor", &w1, d1.address())
+        .await?;
+    let name = workers.metadata.name.unwrap_or_default();
+    let api: Api<ProxmoxNetwork> = Api::namespaced(embedded.client(), vpc.namespace.as_str());
+    let moved = wait(&api, &name, |network| {
+        self::active(network).is_some_and(|now| now != active)
+    })
+    .await?;
+    let now = self::active(&moved).unwrap_or_default();
+    let good = now != active;
+    checks.line(good, "status shows who holds the gateway", now);
+    embedded.network_ready(&vpc, "workers").await?;
+    Ok(())
+}
+
+/// The node that holds the network's gateway, by its status.
+fn active(network: &ProxmoxNetwork) -> Option<String> {
+    let chassis = &network.status.as_ref()?.gateway_chassis;
+    let active = chassis.iter().find(|chassis| chassis.active)?;
+    Some(active.node.clone())
+}

@@ -1,0 +1,135 @@
+//! A VPC comes and goes: afterwards the API and the northbound database are as before.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use causeway_api::{ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, kubeovn};
+use causeway_planner::{model::VpcKey, snapshot::Settings};
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams},
+};
+
+use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
+use crate::{
+    Progress,
+    embedded::{Embedded, EmbeddedError, gone, wait},
+};
+
+const NAMESPACE: &str = "\
+apiVersion: v1
+kind: Namespace
+metadata: {name: tenant-example}
+";
+const VPC: &str = include_str!("../../../examples/vpc.yaml");
+
+pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
+    let settings = Settings {
+        cool_down: Duration::ZERO,
+        ..Settings::default()
+    };
+    let mut embedded = Embedded::start(site, usual_site(), settings, Progress::silent()).await?;
+    let shown = show(&mut embedded, checks).await;
+    let stopped = embedded.stop().await;
+    shown.and(Ok(stopped?))
+}
+
+async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+    let vpc = VpcKey::new("tenant-example", "main");
+    embedded.start_controller().await?;
+    embedded.apply(NAMESPACE).await?;
+    embedded.apply(ZONE).await?;
+    embedded.zone_ready("default").await?;
+    let (api_before, nb_before) = (embedded.dump().await?, embedded.site.dump_nb().await?);
+
+    embedded.apply(VPC).await?;
+    let (workers, _) = embedded.network_ready(&vpc, "workers").await?;
+    embedded.network_ready(&vpc, "data").await?;
+    embedded.vpc_ready(&vpc).await?;
+    let vm = Guests::new(embedded)
+        .vm("pve1", "w1", &workers, [172, 20, 10, 64].into())
+        .await?;
+    checks
+        .reaches("VM → its gateway", &vm, [172, 20, 10, 1].into())
+        .await?;
+    let made = api_before.difference(&embedded.dump().await?).len();
+    let rows = nb_before.difference(&embedded.site.dump_nb().await?).len();
+    checks.line(
+        made > 0 && rows > 0,
+        "the VPC has made objects and rows",
+        format!("{made} objects, {rows} rows"),
+    );
+
+    delete_and_wait(embedded, &vpc).await?;
+    compare(
+        checks,
+        "the API is as before",
+        &api_before.difference(&embedded.dump().await?),
+    );
+    let nb_after = embedded.site.dump_nb().await?;
+    compare(
+        checks,
+        "the northbound rows are as before",
+        &nb_before.difference(&nb_after),
+    );
+    checks
+        .never_reaches("VM ✗ its gateway", &vm, [172, 20, 10, 1].into())
+        .await?;
+    Ok(())
+}
+
+async fn delete_and_wait(embedded: &Embedded, vpc: &VpcKey) -> Result<(), EmbeddedError> {
+    let client = embedded.client();
+    let failed = |verb, what: &str| {
+        let what = what.to_owned();
+        move |source| EmbeddedError::Request {
+            verb,
+            what,
+            source: Box::new(source),
+        }
+    };
+    let networks: Api<ProxmoxNetwork> = Api::namespaced(client.clone(), vpc.namespace.as_str());
+    let vlans: Api<kubeovn::Vlan> = Api::all(client.clone());
+    let all = ListParams::default();
+    let names: BTreeSet<String> = networks
+        .list(&all)
+        .await
+        .map_err(failed("list", "networks"))?
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect();
+    let claims: BTreeSet<String> = vlans
+        .list(&all)
+        .await
+        .map_err(failed("list", "Vlans"))?
+        .iter()
+        .map(ResourceExt::name_any)
+        .collect();
+    let vpcs: Api<VirtualPrivateCloud> = Api::namespaced(client.clone(), vpc.namespace.as_str());
+    vpcs.delete(vpc.name.as_str(), &DeleteParams::default())
+        .await
+        .map_err(failed("delete", "the VPC"))?;
+    for name in &names {
+        gone(&networks, name).await?;
+    }
+    let routers: Api<kubeovn::Vpc> = Api::all(client.clone());
+    gone(&routers, vpc.id().as_str()).await?;
+    for name in &claims {
+        gone(&vlans, name).await?;
+    }
+    wait(&Api::all(client), "default", |zone: &ProxmoxNetworkZone| {
+        zone.status.as_ref().is_some_and(|status| {
+            let used = status.vlans.as_ref().map(|vlans| vlans.used);
+            status.networks == 0 && used == Some(0)
+        })
+    })
+    .await?;
+    Ok(())
+}
+
+fn compare(checks: &mut Checks, what: &str, difference: &[String]) {
+    let seen = match difference {
+        [] => "no difference".to_owned(),
+        [first, ..] => format!("{} differences: {first}", difference.len()),
+    };
+    checks.line(difference.is_empty(), what, seen);
+}

@@ -1,0 +1,267 @@
+//! The recorded site, made again: the same objects, compared object by object and row by row.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use causeway_api::{
+    kubeovn::{IP, ProviderNetwork, Subnet, Vlan, Vpc},
+    multus::NetworkAttachmentDefinition,
+};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, Object, create};
+
+macro_rules! data {
+    ($name:literal) => {
+        include_str!(concat!("data/", $name))
+    };
+}
+
+fn yaml(text: &str) -> Value {
+    serde_saphyr::from_str(text).expect("recorded objects are YAML")
+}
+
+/// The recorded site with everything in it.
+async fn site() -> Bench {
+    let bench = Bench::start().await;
+    let network = yaml(data!("provider-network-pve-default.yaml"));
+    let made = |object: &Value| json!({"metadata": {"name": object["metadata"]["name"]}, "spec": object["spec"]});
+    bench.create::<ProviderNetwork>(&made(&network)).await;
+    bench.create::<Vlan>(&made(&yaml(data!("vlan-pve-default-214.yaml")))).await;
+    bench.create::<Vpc>(&made(&yaml(data!("vpc-vpc-1a2b3c.yaml")))).await;
+    let config = json!({"type": "kube-ovn", "provider": "subnet-1a2b3c4d.tenant-example.ovn"});
+    let attachment = json!({
+        "metadata": {"name": "subnet-1a2b3c4d"}, "spec": {"config": config.to_string()},
+    });
+    create(&bench.namespaced::<NetworkAttachmentDefinition>(), &attachment).await;
+    for text in [data!("subnet-subnet-1a2b3c4d.yaml"), data!("subnet-subnet-overlay1.yaml")] {
+        let subnet = yaml(text);
+        bench.create::<Subnet>(&made(&subnet)).await;
+        bench.ready::<Subnet>(subnet["metadata"]["name"].as_str().expect("has a name")).await;
+    }
+    let networks = json!({"k8s.v1.cni.cncf.io/networks": "tenant-example/subnet-1a2b3c4d"});
+    bench.pod("db", "node1", networks).await;
+    let switch = json!({"ovn.kubernetes.io/logical_switch": "subnet-overlay1"});
+    bench.pod("web", "node3", switch).await;
+    bench.running("db").await;
+    bench.running("web").await;
+    for subnet in ["ovn-default", "subnet-1a2b3c4d", "subnet-overlay1"] {
+        let one = |it: &Subnet| it.status.as_ref().and_then(|it| it.v4_using_ips) == Some(1);
+        bench.when::<Subnet>(subnet, one).await;
+    }
+    let both = |it: &ProviderNetwork| {
+        it.status.as_ref().and_then(|it| it.ready_nodes.as_ref()).map(Vec::len) == Some(2)
+    };
+    bench.when::<ProviderNetwork>("pve-default", both).await;
+    bench
+}
+
+/// What both sides must share: finalizers, labels, spec and status, without times, MAC addresses
+/// and the order of nodes.
+fn essence(object: &Value) -> Value {
+    let mut essence = json!({
+        "finalizers": object["metadata"]["finalizers"],
+        "spec": object["spec"],
+        "status": object["status"],
+    });
+    for condition in list(&mut essence, "/status/conditions") {
+        let condition = condition.as_object_mut().expect("conditions are objects");
+        condition.retain(|field, _| !field.starts_with("last"));
+    }
+    let nodes = list(&mut essence, "/status/readyNodes");
+    nodes.sort_by_key(ToString::to_string);
+    without_macs(&essence)
+}
+
+fn list<'a>(value: &'a mut Value, pointer: &str) -> &'a mut [Value] {
+    let list = value.pointer_mut(pointer).and_then(Value::as_array_mut);
+    list.map_or(&mut [], |list| list.as_mut_slice())
+}
+
+fn without_macs(value: &Value) -> Value {
+    let text = hide_macs(&value.to_string());
+    serde_json::from_str(&text).expect("is JSON as before")
+}
+
+/// Writes `MAC` for each `aa:bb:cc:dd:ee:ff`.
+fn hide_macs(text: &str) -> String {
+    const LENGTH: usize = 17;
+    let is_mac = |part: &str| {
+        part.len() == LENGTH
+            && part.split(':').count() == 6
+            && part.split(':').all(|byte| byte.len() == 2 && u8::from_str_radix(byte, 16).is_ok())
+    };
+    let mut hidden = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        match rest.get(..LENGTH).filter(|part| is_mac(part)) {
+            Some(mac) => {
+                hidden.push_str("MAC");
+                rest = &rest[mac.len()..];
+            }
+            None => {
+                hidden.push(first);
+                rest = &rest[first.len_utf8()..];
+            }
+        }
+    }
+    hidden
+}
+
+async fn assert_same<K: Object>(bench: &Bench, text: &str, change: impl Fn(&mut Value)) {
+    let recorded = yaml(text);
+    let name = recorded["metadata"]["name"].as_str().expect("has a name");
+    let (mut ours, mut theirs) = (essence(&json!(bench.get::<K>(name).await)), essence(&recorded));
+    change(&mut ours);
+    change(&mut theirs);
+    assert_eq!(ours, theirs, "{name}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_objects_are_those_recorded() {
+    let bench = site().await;
+    let same = |_: &mut Value| {};
+    // Nodes have no address on `join` here.
+    let without_counters = |object: &mut Value| {
+        let status = object["status"].as_object_mut().expect("has a status");
+        status.retain(|field, _| !field.starts_with("v4"));
+    };
+    assert_same::<ProviderNetwork>(&bench, data!("provider-network-pve-default.yaml"), same).await;
+    assert_same::<Vlan>(&bench, data!("vlan-pve-default-214.yaml"), same).await;
+    assert_same::<Vpc>(&bench, data!("vpc-vpc-1a2b3c.yaml"), same).await;
+    assert_same::<Vpc>(&bench, data!("vpc-ovn-cluster.yaml"), same).await;
+    assert_same::<Subnet>(&bench, data!("subnet-subnet-1a2b3c4d.yaml"), same).await;
+    assert_same::<Subnet>(&bench, data!("subnet-subnet-overlay1.yaml"), same).await;
+    assert_same::<Subnet>(&bench, data!("subnet-ovn-default.yaml"), same).await;
+    assert_same::<Subnet>(&bench, data!("subnet-join.yaml"), without_counters).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_pods_and_nodes_are_those_recorded() {
+    let bench = site().await;
+    let mut compared = 0;
+    for recorded in yaml(data!("ips.yaml"))["items"].as_array().expect("a list") {
+        let name = recorded["metadata"]["name"].as_str().expect("has a name");
+        if name.starts_with("node-") {
+            continue;
+        }
+        let ours = json!(bench.get::<IP>(name).await);
+        assert_eq!(essence(&ours), essence(recorded), "{name}");
+        assert_eq!(ours["metadata"]["labels"], recorded["metadata"]["labels"], "{name}");
+        compared += 1;
+    }
+    for recorded in yaml(data!("pods.yaml"))["items"].as_array().expect("a list") {
+        let name = recorded["metadata"]["name"].as_str().expect("has a name");
+        let ours = json!(bench.namespaced::<Pod>().get(name).await.expect("is there"));
+        let annotations = |pod: &Value| without_macs(&pod["metadata"]["annotations"]);
+        assert_eq!(annotations(&ours), annotations(recorded), "{name}");
+        compared += 1;
+    }
+    let recorded = yaml(data!("node-node1.yaml"));
+    let ours = json!(bench.get::<Node>("node1").await);
+    let labels = |node: &Value| {
+        let labels = node["metadata"]["labels"].as_object().expect("has labels").clone();
+        let theirs = labels.into_iter().filter(|(key, _)| key.contains(".provider-network."));
+        theirs.collect::<BTreeMap<_, _>>()
+    };
+    assert_eq!(labels(&ours), labels(&recorded));
+    assert_eq!(compared, 5, "three addresses and two pods were recorded");
+}
+
+/// Tables compared, with the columns that refer to rows of others.
+const TABLES: [(&str, &str); 7] = [
+    ("Logical_Switch", data!("nb-logical_switch.txt")),
+    ("Logical_Switch_Port", data!("nb-logical_switch_port.txt")),
+    ("Logical_Router", data!("nb-logical_router.txt")),
+    ("Logical_Router_Port", data!("nb-logical_router_port.txt")),
+    ("Logical_Router_Policy", data!("nb-logical_router_policy.txt")),
+    ("Logical_Router_Static_Route", data!("nb-logical_router_static_route.txt")),
+    ("ACL", data!("nb-acl.txt")),
+];
+
+type Row = BTreeMap<String, String>;
+
+/// Reads what `ovn-nbctl list` writes.
+fn rows(text: &str) -> Vec<Row> {
+    let column = |line: &str| {
+        let (name, value) = line.split_once(':').expect("a column and its value");
+        (name.trim().to_owned(), value.trim().to_owned())
+    };
+    let row = |block: &str| block.lines().filter(|line| !line.is_empty()).map(column).collect();
+    text.split("\n\n").filter(|block| !block.trim().is_empty()).map(row).collect()
+}
+
+/// Rows that only one side writes: see the crate's known differences.
+fn is_compared(table: &str, row: &Row) -> bool {
+    let says = |column: &str, words: &str| row.get(column).is_some_and(|it| it.contains(words));
+    match table {
+        "ACL" => !says("external_ids", "kubeovn_deny_all") && !says("external_ids", "standin="),
+        "Logical_Router_Policy" => !says("external_ids", "node="),
+        "Logical_Router_Static_Route" => !says("policy", "src-ip"),
+        "Logical_Switch_Port" => !says("name", "node-"),
+        _ => true,
+    }
+}
+
+/// All rows as lines, references by what they refer to, without what is not compared.
+fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
+    let mut shown = BTreeMap::new();
+    for (table, rows) in tables {
+        for row in rows.iter().filter(|row| is_compared(table, row)) {
+            shown.insert(row["_uuid"].clone(), format!("{table} {}", own_columns(row)));
+        }
+    }
+    let mut lines = BTreeSet::new();
+    for (table, rows) in tables {
+        for row in rows.iter().filter(|row| is_compared(table, row)) {
+            let mut line = format!("{table} {}", own_columns(row));
+            for column in ["ports", "acls", "policies", "static_routes"] {
+                let list = row.get(column).map_or("", String::as_str);
+                let list = list.trim_matches(['[', ']']).split(", ");
+                let referred: BTreeSet<_> = list.filter_map(|uuid| shown.get(uuid)).collect();
+                line += &format!(" {column}={referred:?}");
+            }
+            assert!(lines.insert(line.clone()), "twice: {line}");
+        }
+    }
+    lines
+}
+
+fn own_columns(row: &Row) -> String {
+    // References; what chassis and northd write; load balancers, which are not done.
+    let not_own = ["_uuid", "ports", "acls", "policies", "static_routes", "up", "status", "load_balancer"];
+    let own = row.iter().filter(|(column, _)| !not_own.contains(&column.as_str()));
+    hide_macs(&format!("{own:?}", own = own.collect::<BTreeMap<_, _>>()))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_are_those_recorded() {
+    let bench = site().await;
+    let theirs = TABLES.map(|(table, text)| (table, rows(text)));
+    let ours = TABLES.map(|(table, _)| (table, rows(&bench.nbctl(&["list", table]))));
+    let (ours, theirs) = (normalized(&ours), normalized(&theirs));
+    let only_ours: Vec<_> = ours.difference(&theirs).collect();
+    let only_theirs: Vec<_> = theirs.difference(&ours).collect();
+    assert!(
+        only_ours.is_empty() && only_theirs.is_empty(),
+        "only ours: {only_ours:#?}\nonly recorded: {only_theirs:#?}"
+    );
+    assert_eq!(ours.len(), 4 + 9 + 2 + 4 + 4 + 1 + 4, "all that is compared was recorded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_when_nothing_changed() {
+    let mut bench = site().await;
+    bench.stop_kube_ovn().await;
+    let (writes, rows) = (bench.writes(), bench.northbound.replica().version);
+    bench.start_kube_ovn();
+    // A new object shows that the passes before it are over: kinds come in order, Subnets last.
+    bench.vpc("later", json!({})).await;
+    bench.subnet("z", json!({"vpc": "later", "cidrBlock": "10.99.0.0/24", "provider": "ovn"})).await;
+    bench.ready::<Subnet>("z").await;
+    bench.stop_kube_ovn().await;
+    // The Vpc: finalizer, status, its Subnet in it. The Subnet: spec, finalizer, status.
+    let written = bench.writes() - writes;
+    assert!(written <= 7, "{written} writes for a Vpc and a Subnet");
+    assert_eq!(bench.northbound.replica().version - rows, 2, "a router and a switch, one transaction each");
+}
