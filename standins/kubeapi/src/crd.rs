@@ -1,4 +1,5 @@
-//! CustomResourceDefinitions: completing and judging them, and making kinds of them.
+//! CRDs (`CustomResourceDefinition` objects): completing and judging them, and making kinds of
+//! them.
 //!
 //! Called when a CRD is written; the store then serves the kinds. Must stay true: a CRD that is
 //! stored can be served. The real server establishes a CRD a moment after the write, here it is
@@ -139,8 +140,8 @@ fn kind(crd: &Value, version: &Value) -> Result<Kind, DefinitionError> {
     Ok(Kind {
         resource: resource(crd),
         version: text(version, "/name").to_owned(),
-        kind: owned("/spec/names/kind"),
-        list_kind: owned("/spec/names/listKind"),
+        name: owned("/spec/names/kind"),
+        list_name: owned("/spec/names/listKind"),
         singular: owned("/spec/names/singular"),
         short_names: list("/spec/names/shortNames"),
         categories: list("/spec/names/categories"),

@@ -105,7 +105,7 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, Failure
     for kind in in_version(kinds, group, version) {
         let mut main = json!({
             "name": kind.resource.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
-            "kind": kind.kind, "verbs": VERBS,
+            "kind": kind.name, "verbs": VERBS,
         });
         if !kind.short_names.is_empty() {
             main["shortNames"] = kind.short_names.clone().into();
@@ -117,7 +117,7 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, Failure
         if kind.has_status {
             list.push(json!({
                 "name": format!("{}/status", kind.resource.plural), "singularName": "",
-                "namespaced": kind.namespaced, "kind": kind.kind, "verbs": STATUS_VERBS,
+                "namespaced": kind.namespaced, "kind": kind.name, "verbs": STATUS_VERBS,
             }));
         }
     }
@@ -165,7 +165,7 @@ fn aggregate(kinds: &Kinds, core: bool) -> Value {
 
 fn aggregated_resource(kind: &Kind) -> Value {
     let response =
-        json!({"group": kind.resource.group, "version": kind.version, "kind": kind.kind});
+        json!({"group": kind.resource.group, "version": kind.version, "kind": kind.name});
     let mut resource = json!({
         "resource": kind.resource.plural,
         "responseKind": response,

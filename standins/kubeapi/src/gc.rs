@@ -116,7 +116,7 @@ impl Desk<'_> {
         let held = !object::finalizers(&object).is_empty()
             || object.pointer("/spec/finalizers/0").is_some() && kind.nature == Nature::Namespace;
         if object::is_deleting(&object) && grace.unwrap_or_default() == 0 && !held {
-            self.store.count(self.identity, &kind.kind);
+            self.store.count(self.identity, &kind.name);
             self.store.remove(&kind.resource, &object);
         } else if self.put(kind, object).is_err() {
             return 0;

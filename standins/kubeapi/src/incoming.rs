@@ -23,18 +23,17 @@ pub(crate) enum Unknown {
     Refuse,
 }
 
-/// The object bears another name than the path.
-pub(crate) fn wrong_name(name: &str, wanted: &str) -> Failure {
-    Failure::bad_request(format!(
-        "the name of the object ({name}) does not match the name on the URL ({wanted})"
-    ))
-}
-
-/// The object bears no name.
-pub(crate) fn undeterminable(name: &str) -> Failure {
-    Failure::bad_request(format!(
-        "the name of the object ({name} based on URL) was undeterminable: name must be provided"
-    ))
+/// The object must bear the name of the path.
+pub(crate) fn check_name(new: &Value, wanted: &str) -> Result<(), Failure> {
+    match object::name(new) {
+        name if name == wanted => Ok(()),
+        "" => Err(Failure::bad_request(format!(
+            "the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+        ))),
+        name => Err(Failure::bad_request(format!(
+            "the name of the object ({name}) does not match the name on the URL ({wanted})"
+        ))),
+    }
 }
 
 /// Gives an object the shape of its kind, and says which fields it had too many.
@@ -89,7 +88,7 @@ fn check_type(kind: &Kind, new: &mut Value) -> Result<(), Failure> {
     let unrecognized = |why: &str| {
         Failure::bad_request(format!(
             "the object provided is unrecognized (must be of type {}): {why}",
-            kind.kind
+            kind.name
         ))
     };
     if !new.is_object() {
@@ -119,9 +118,9 @@ fn check_type(kind: &Kind, new: &mut Value) -> Result<(), Failure> {
             "the API version in the data ({version}) does not match the expected API version ({wanted})"
         )));
     }
-    if stated != kind.kind && !stated.is_empty() {
+    if stated != kind.name && !stated.is_empty() {
         if custom {
-            let detail = format!("must be {}", kind.kind);
+            let detail = format!("must be {}", kind.name);
             let fault = FieldFault::invalid("kind", &stated.clone().into(), &detail);
             return Err(Failure::invalid(
                 &kind.resource.group,
@@ -132,11 +131,11 @@ fn check_type(kind: &Kind, new: &mut Value) -> Result<(), Failure> {
         }
         return Err(Failure::bad_request(format!(
             "{stated} in version {:?} cannot be handled as a {}",
-            kind.version, kind.kind
+            kind.version, kind.name
         )));
     }
     new["apiVersion"] = wanted.into();
-    new["kind"] = kind.kind.clone().into();
+    new["kind"] = kind.name.clone().into();
     Ok(())
 }
 
@@ -192,6 +191,6 @@ pub(crate) fn check_config(kind: &Kind, config: &Value, name: &str) -> Result<()
     };
     Err(Failure::internal(format!(
         "failed to create typed patch object ({namespace}{place}{name}; {stated}, Kind={}): {list}",
-        kind.kind
+        kind.name
     )))
 }

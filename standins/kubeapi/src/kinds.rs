@@ -14,8 +14,8 @@ use crate::{object, schema::Schema};
 pub(crate) struct Kind {
     pub(crate) resource: Resource,
     pub(crate) version: String,
-    pub(crate) kind: String,
-    pub(crate) list_kind: String,
+    pub(crate) name: String,
+    pub(crate) list_name: String,
     pub(crate) singular: String,
     pub(crate) short_names: Vec<String>,
     pub(crate) categories: Vec<String>,

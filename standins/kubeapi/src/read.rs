@@ -57,14 +57,14 @@ impl Continue {
 
 /// The objects that a call asks for.
 pub(crate) fn list(store: &Store, kind: &Kind, call: &Call) -> Result<Page, Failure> {
-    let selector = Selector::read(
-        kind,
-        call.query.text("labelSelector"),
-        call.query.text("fieldSelector"),
-    )?;
-    let limit = call.query.number("limit")?.filter(|limit| *limit > 0);
-    let token = call.query.text("continue");
-    let wanted = call.query.text("resourceVersion");
+    let query = &call.query;
+    let (labels, fields) = (query.text("labelSelector"), query.text("fieldSelector"));
+    let selector = Selector::read(kind, labels, fields)?;
+    let limit = query.number("limit")?.filter(|limit| *limit > 0);
+    let limit = limit
+        .and_then(|limit| usize::try_from(limit).ok())
+        .unwrap_or(usize::MAX);
+    let (token, wanted) = (query.text("continue"), query.text("resourceVersion"));
     if !token.is_empty() && !wanted.is_empty() && wanted != "0" {
         return Err(Failure::bad_request(
             "specifying resource version is not allowed when using continue",
@@ -77,14 +77,9 @@ pub(crate) fn list(store: &Store, kind: &Kind, call: &Call) -> Result<Page, Fail
     };
     let revision = match &from {
         Some(from) => from.revision,
-        None => moment(store, wanted, call.query.text("resourceVersionMatch"))?,
+        None => moment(store, wanted, query.text("resourceVersionMatch"))?,
     };
     let past = past_states(store, kind, revision)?;
-    let limit = limit
-        .and_then(|limit| usize::try_from(limit).ok())
-        .unwrap_or(usize::MAX);
-    let selects = !call.query.text("labelSelector").is_empty()
-        || !call.query.text("fieldSelector").is_empty();
     let mut page = Page {
         items: Vec::new(),
         revision,
@@ -93,18 +88,9 @@ pub(crate) fn list(store: &Store, kind: &Kind, call: &Call) -> Result<Page, Fail
     };
     let mut last: Option<&Key> = None;
     let mut rest = 0;
-    let now = store.list(&kind.resource, &call.namespace);
-    let now = now.filter(|(key, _)| !past.contains_key(*key));
-    let then = past
-        .iter()
-        .filter(|(key, _)| call.namespace.is_empty() || key.0 == call.namespace);
-    let then = then.filter_map(|(key, object)| Some((key, object.as_ref()?)));
-    let mut all: Vec<(&Key, &Object)> = now.chain(then).collect();
-    if !past.is_empty() {
-        all.sort_by_key(|(key, _)| *key);
-    }
-    for (key, object) in all {
-        if from.as_ref().is_some_and(|from| *key <= from.after) || !selector.matches(object) {
+    for (key, object) in state(store, kind, &call.namespace, &past) {
+        let shown = from.as_ref().is_some_and(|from| *key <= from.after);
+        if shown || !selector.matches(object) {
             continue;
         }
         if page.items.len() < limit {
@@ -120,9 +106,31 @@ pub(crate) fn list(store: &Store, kind: &Kind, call: &Call) -> Result<Page, Fail
             after: last.clone(),
         }
         .encode();
-        page.remaining = (!selects).then_some(rest);
+        page.remaining = (labels.is_empty() && fields.is_empty()).then_some(rest);
     }
     Ok(page)
+}
+
+/// The objects of a namespace (empty: of all) with some of them as they were in the past.
+fn state<'a>(
+    store: &'a Store,
+    kind: &Kind,
+    namespace: &'a str,
+    past: &'a BTreeMap<Key, Option<Object>>,
+) -> Vec<(&'a Key, &'a Object)> {
+    let now = store
+        .list(&kind.resource, namespace)
+        .filter(|(key, _)| !past.contains_key(*key));
+    let then = past
+        .iter()
+        .filter(|(key, _)| namespace.is_empty() || key.0 == namespace);
+    let mut all: Vec<_> = now
+        .chain(then.filter_map(|(key, object)| Some((key, object.as_ref()?))))
+        .collect();
+    if !past.is_empty() {
+        all.sort_by_key(|(key, _)| *key);
+    }
+    all
 }
 
 /// The objects that changed since a revision, as they were then (nothing: not there).
@@ -136,7 +144,7 @@ fn past_states(
         return Ok(past);
     }
     match store.changes_after(&kind.resource, revision) {
-        News::Changes(changes) => {
+        News::Changes(changes) | News::Last(changes) => {
             for change in changes {
                 let key = (
                     object::namespace(&change.object).to_owned(),
@@ -146,7 +154,7 @@ fn past_states(
             }
             Ok(past)
         }
-        News::Forgotten(_) | News::Withdrawn => Err(Failure::expired(
+        News::Forgotten(_) => Err(Failure::expired(
             "The provided continue parameter is too old to display a consistent list result. You must start a new list without the continue parameter.",
         )),
     }
@@ -185,7 +193,7 @@ fn moment(store: &Store, wanted: &str, matching: &str) -> Result<u64, Failure> {
 /// The list object of a page.
 pub(crate) fn list_object(kind: &Kind, page: &Page) -> Value {
     json!({
-        "kind": kind.list_kind,
+        "kind": kind.list_name,
         "apiVersion": kind.api_version(),
         "metadata": list_meta(page),
     })

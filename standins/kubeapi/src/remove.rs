@@ -148,7 +148,7 @@ impl Desk<'_> {
         if options.dry_run {
             return Ok(Removed::Gone(old));
         }
-        self.store.count(self.identity, &target.kind.kind);
+        self.store.count(self.identity, &target.kind.name);
         Ok(Removed::Gone(
             self.store.remove(&target.kind.resource, &old),
         ))
@@ -243,7 +243,7 @@ fn check_preconditions(
         );
         return Err(Failure::conflict(
             group,
-            &target.kind.kind,
+            &target.kind.name,
             target.name,
             &why,
         ));

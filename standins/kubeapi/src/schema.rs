@@ -15,6 +15,10 @@ use serde_json::Value;
 
 /// What a value may be, and how it merges.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one keyword of the schema language"
+)]
 pub(crate) struct Schema {
     pub(crate) kind: Type,
     pub(crate) nullable: bool,
@@ -49,6 +53,24 @@ pub(crate) enum Type {
 }
 
 impl Type {
+    fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+        let int_or_string = json.get("x-kubernetes-int-or-string") == Some(&Value::Bool(true));
+        match json.get("type").and_then(Value::as_str) {
+            None if int_or_string => Ok(Self::IntOrString),
+            None => Ok(Self::Any),
+            Some("object") => Ok(Self::Object),
+            Some("array") => Ok(Self::Array),
+            Some("string") => Ok(Self::String),
+            Some("integer") => Ok(Self::Integer),
+            Some("number") => Ok(Self::Number),
+            Some("boolean") => Ok(Self::Boolean),
+            Some(kind) => Err(SchemaError::Type {
+                path: path.into(),
+                kind: kind.into(),
+            }),
+        }
+    }
+
     /// The name that messages use.
     pub(crate) fn name(self) -> &'static str {
         match self {
@@ -82,6 +104,23 @@ pub(crate) enum ListKind {
     Set,
     /// By the values of these fields.
     Map(Vec<String>),
+}
+
+impl ListKind {
+    fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+        match json.get("x-kubernetes-list-type").and_then(Value::as_str) {
+            None | Some("atomic") => Ok(Self::Atomic),
+            Some("set") => Ok(Self::Set),
+            Some("map") => {
+                let keys = crate::object::strings(json.get("x-kubernetes-list-map-keys"));
+                Ok(Self::Map(keys.into_iter().map(str::to_owned).collect()))
+            }
+            Some(list) => Err(SchemaError::List {
+                path: path.into(),
+                list: list.into(),
+            }),
+        }
+    }
 }
 
 /// The value rules of a schema.
@@ -136,37 +175,6 @@ impl Schema {
     pub(crate) fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
         let text = |field: &str| json.get(field).and_then(Value::as_str);
         let flag = |field: &str| json.get(field).and_then(Value::as_bool) == Some(true);
-        let int_or_string = flag("x-kubernetes-int-or-string");
-        let kind = match text("type") {
-            None if int_or_string => Type::IntOrString,
-            None => Type::Any,
-            Some("object") => Type::Object,
-            Some("array") => Type::Array,
-            Some("string") => Type::String,
-            Some("integer") => Type::Integer,
-            Some("number") => Type::Number,
-            Some("boolean") => Type::Boolean,
-            Some(kind) => {
-                return Err(SchemaError::Type {
-                    path: path.into(),
-                    kind: kind.into(),
-                });
-            }
-        };
-        let list = match text("x-kubernetes-list-type") {
-            None | Some("atomic") => ListKind::Atomic,
-            Some("set") => ListKind::Set,
-            Some("map") => {
-                let keys = crate::object::strings(json.get("x-kubernetes-list-map-keys"));
-                ListKind::Map(keys.into_iter().map(str::to_owned).collect())
-            }
-            Some(list) => {
-                return Err(SchemaError::List {
-                    path: path.into(),
-                    list: list.into(),
-                });
-            }
-        };
         let mut properties = BTreeMap::new();
         for (name, property) in json
             .get("properties")
@@ -180,14 +188,14 @@ impl Schema {
             );
         }
         Ok(Self {
-            kind,
+            kind: Type::read(path, json)?,
             nullable: flag("nullable"),
             properties,
             additional: Self::read_additional(path, json)?,
             items: Self::read_boxed(path, json, "items")?,
             preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
             embedded: flag("x-kubernetes-embedded-resource"),
-            list,
+            list: ListKind::read(path, json)?,
             atomic_map: text("x-kubernetes-map-type") == Some("atomic"),
             default: json.get("default").cloned(),
             rules: Rules::read(path, json)?,

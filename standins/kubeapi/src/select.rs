@@ -171,16 +171,16 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         )));
     };
     let field = field.trim();
-    let known = match (kind.nature, field) {
-        (_, "metadata.name") => true,
-        (_, "metadata.namespace") => kind.namespaced || kind.nature != Nature::Custom,
-        (Nature::Pod, "spec.nodeName" | "status.phase" | "status.podIP") => true,
-        (Nature::Node, "spec.unschedulable") | (Nature::Namespace, "status.phase") => true,
-        (Nature::Event, field) => {
-            field.starts_with("involvedObject.") || matches!(field, "reason" | "type")
-        }
-        _ => false,
+    let of_kind: &[&str] = match kind.nature {
+        Nature::Pod => &["spec.nodeName", "status.phase", "status.podIP"],
+        Nature::Node => &["spec.unschedulable"],
+        Nature::Namespace => &["status.phase"],
+        Nature::Event => &["reason", "type"],
+        Nature::Custom | Nature::Lease | Nature::Definition => &[],
     };
+    let of_object = kind.nature == Nature::Event && field.starts_with("involvedObject.");
+    let in_namespace = field == "metadata.namespace" && kind.namespaced;
+    let known = field == "metadata.name" || in_namespace || of_object || of_kind.contains(&field);
     if !known {
         return Err(Failure::bad_request(format!(
             "field label not supported: {field}"
@@ -195,7 +195,7 @@ mod tests {
 
     use super::*;
 
-    fn holds(selector: &str, labels: Value) -> bool {
+    fn holds(selector: &str, labels: &Value) -> bool {
         let labels_of = json!({"metadata": {"labels": labels}});
         let parsed = split(selector)
             .iter()
@@ -234,7 +234,7 @@ mod tests {
         ];
         for (selector, want) in cases {
             assert_eq!(
-                holds(selector, json!({"a": "b", "n": "5"})),
+                holds(selector, &json!({"a": "b", "n": "5"})),
                 want,
                 "{selector}"
             );

@@ -268,7 +268,7 @@ impl Asked<'_> {
                     let meta = serde_json::json!({"resourceVersion": crate::object::meta_str(&object, "resourceVersion")});
                     Answer::Json(
                         StatusCode::OK,
-                        table::make(kind, &[object], meta, include, now),
+                        table::make(kind, &[object], &meta, include, now),
                     )
                 }
                 (_, true) => Answer::Object(StatusCode::OK, read::partial(&object), Vec::new()),
@@ -277,7 +277,7 @@ impl Asked<'_> {
         }
         let page = read::list(&self.inner.lock(), kind, call)?;
         if as_table {
-            let made = table::make(kind, &page.items, read::list_meta(&page), include, now);
+            let made = table::make(kind, &page.items, &read::list_meta(&page), include, now);
             return Ok(Answer::Json(StatusCode::OK, made));
         }
         let mut head = read::list_object(kind, &page);

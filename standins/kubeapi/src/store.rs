@@ -47,6 +47,8 @@ struct Lane {
     history: VecDeque<Arc<Change>>,
     /// The history holds every change after this revision.
     complete_after: u64,
+    /// No longer served: watches end once they have shown the history.
+    withdrawn: bool,
     news: watch::Sender<u64>,
 }
 
@@ -56,6 +58,7 @@ impl Lane {
             objects: BTreeMap::new(),
             history: VecDeque::new(),
             complete_after,
+            withdrawn: false,
             news: watch::Sender::new(complete_after),
         }
     }
@@ -76,10 +79,10 @@ impl Lane {
 pub(crate) enum News {
     /// These changes, perhaps none.
     Changes(Vec<Arc<Change>>),
+    /// These, and then no more: the kind is no longer served.
+    Last(Vec<Arc<Change>>),
     /// Some are forgotten: the oldest revision to start from.
     Forgotten(u64),
-    /// The kind is no longer served.
-    Withdrawn,
 }
 
 #[derive(Debug)]
@@ -111,16 +114,22 @@ impl Store {
     /// Serves these versions of a resource; objects that are there stay.
     pub(crate) fn serve(&mut self, resource: Resource, versions: Vec<Arc<Kind>>) {
         let revision = self.revision;
-        self.lanes
+        let lane = self
+            .lanes
             .entry(resource.clone())
             .or_insert_with(|| Lane::new(revision));
+        lane.withdrawn = false;
         self.kinds.serve(resource, versions);
     }
 
     /// Ends the service of a resource and every watch on it.
     pub(crate) fn withdraw(&mut self, resource: &Resource) {
         self.kinds.withdraw(resource);
-        self.lanes.remove(resource);
+        let revision = self.revision;
+        if let Some(lane) = self.lanes.get_mut(resource) {
+            lane.withdrawn = true;
+            lane.news.send_replace(revision);
+        }
     }
 
     pub(crate) fn revision(&self) -> u64 {
@@ -207,7 +216,7 @@ impl Store {
     /// The changes of a resource after a revision.
     pub(crate) fn changes_after(&self, resource: &Resource, revision: u64) -> News {
         let Some(lane) = self.lanes.get(resource) else {
-            return News::Withdrawn;
+            return News::Last(Vec::new());
         };
         if revision < lane.complete_after {
             return News::Forgotten(lane.complete_after);
@@ -215,7 +224,12 @@ impl Store {
         let first = lane
             .history
             .partition_point(|change| change.revision <= revision);
-        News::Changes(lane.history.range(first..).cloned().collect())
+        let changes = lane.history.range(first..).cloned().collect();
+        if lane.withdrawn {
+            News::Last(changes)
+        } else {
+            News::Changes(changes)
+        }
     }
 
     /// Wakes its holder at every change of a resource; ends when the resource is withdrawn.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    crd,
+    builtin, crd,
     kinds::{Kind, Nature},
     metadata, object,
     ownership::fields::Fields,
@@ -28,6 +28,23 @@ pub(crate) fn ignored(target: Target<'_>) -> Fields {
             .union(&Fields::of(&["metadata", "ownerReferences"])),
         (true, true, _) => Fields::of(&["spec"]),
     }
+}
+
+/// What the kind's strategy does to a new object: nobody makes one that has a status or is being
+/// deleted already (kubelets do make Nodes with a status).
+pub(crate) fn prepare_new(kind: &Kind, new: &mut Value) {
+    let generation = if kind.nature.has_generation() {
+        1.into()
+    } else {
+        Value::Null
+    };
+    object::set_meta(new, "generation", generation);
+    object::set_meta(new, "deletionTimestamp", Value::Null);
+    object::set_meta(new, "deletionGracePeriodSeconds", Value::Null);
+    if kind.has_status && kind.nature != Nature::Node {
+        set_field(new, "status", None);
+    }
+    builtin::prepare_new(kind.nature, new);
 }
 
 /// What the kind's strategy does to an object before it is stored over the old one.
@@ -110,7 +127,7 @@ fn prepare_status(nature: Nature, old: &Value, new: &mut Value) {
             object::set_meta(new, "ownerReferences", owners);
         }
         Nature::Namespace | Nature::Node | Nature::Event | Nature::Lease => {
-            keep_field(old, new, "spec")
+            keep_field(old, new, "spec");
         }
     }
 }

@@ -49,7 +49,7 @@ const NAME_HELP: &str = "Name must be unique within a namespace. Is required whe
 pub(crate) fn make(
     kind: &Kind,
     objects: &[Object],
-    meta: Value,
+    meta: &Value,
     include: Include,
     now: Timestamp,
 ) -> Value {

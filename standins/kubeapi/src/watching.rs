@@ -103,7 +103,7 @@ pub(crate) fn open(
         })?;
         watching.show_changes(store);
     }
-    Ok(stream::unfold(watching, |watching| watching.next()))
+    Ok(stream::unfold(watching, Watching::next))
 }
 
 impl Watching {
@@ -149,11 +149,12 @@ impl Watching {
     }
 
     fn show_changes(&mut self, store: &Store) {
-        match store.changes_after(&self.kind.resource, self.revision) {
-            News::Changes(changes) => {
+        let news = store.changes_after(&self.kind.resource, self.revision);
+        self.finished = self.finished || matches!(news, News::Last(_));
+        match news {
+            News::Changes(changes) | News::Last(changes) => {
                 for change in changes {
                     self.show(&change);
-                    self.revision = change.revision;
                 }
                 self.revision = self.revision.max(store.revision());
             }
@@ -165,7 +166,6 @@ impl Watching {
                 self.write("ERROR", &failure.to_value());
                 self.finished = true;
             }
-            News::Withdrawn => self.finished = true,
         }
     }
 
@@ -207,7 +207,7 @@ impl Watching {
 
     fn bookmark(&mut self, ends_initial_events: bool) {
         let mut object = json!({
-            "kind": self.kind.kind,
+            "kind": self.kind.name,
             "apiVersion": self.kind.api_version(),
             "metadata": {"resourceVersion": self.revision.to_string(), "creationTimestamp": null},
         });

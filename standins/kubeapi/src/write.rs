@@ -9,10 +9,9 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
-    builtin,
     clock::Clock,
     crd,
-    incoming::{Unknown, check_config, decode, place, undeterminable, wrong_name},
+    incoming::{Unknown, check_config, check_name, decode, place},
     kinds::{Kind, Nature},
     metadata,
     object::{self, Object},
@@ -142,13 +141,7 @@ impl Desk<'_> {
         options: &Options,
     ) -> Result<Written, Failure> {
         let (mut new, warnings) = decode(target.kind, body, options.unknown, false)?;
-        let name = object::name(&new);
-        if name.is_empty() {
-            return Err(undeterminable(target.name));
-        }
-        if name != target.name {
-            return Err(wrong_name(name, target.name));
-        }
+        check_name(&new, target.name)?;
         place(&mut new, target)?;
         let Some(old) = self.live(target) else {
             if !target.kind.nature.creates_on_update() || target.status {
@@ -200,9 +193,7 @@ impl Desk<'_> {
         let patched = patch::patched(kind, &target.kind.present(&old), body)?;
         let (mut new, warnings) = decode(target.kind, patched, options.unknown, true)?;
         place(&mut new, target)?;
-        if object::name(&new) != target.name {
-            return Err(wrong_name(object::name(&new), target.name));
-        }
+        check_name(&new, target.name)?;
         self.own(&old, &mut new, target, options);
         let object = self.store_changed(target, &old, new, options)?;
         Ok(Written {
@@ -244,36 +235,29 @@ impl Desk<'_> {
             schema: &target.kind.schema,
             ignored: &ignored,
         };
-        let empty = json!({"apiVersion": config["apiVersion"], "kind": config["kind"]});
-        let live = old.as_ref().map(|old| target.kind.present(old));
-        let live = live.as_deref().unwrap_or(&empty);
-        let mut new = ownership::apply(live, config, options.force == Some(true), writer)?;
+        let live = match &old {
+            Some(old) => target.kind.present(old),
+            None => json!({"apiVersion": config["apiVersion"], "kind": config["kind"]}).into(),
+        };
+        let mut new = ownership::apply(&live, config, options.force == Some(true), writer)?;
         shape::default(&mut new, &target.kind.schema);
         if target.kind.nature == Nature::Definition {
             crd::default(&mut new);
         }
-        if old.is_none() && !object::uid(&new).is_empty() {
-            return Err(target.conflict(&format!(
-                "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                object::uid(&new)
-            )));
+        if old.is_none() {
+            refuse_uid(target, &new)?;
         }
         place(&mut new, target)?;
-        match object::name(&new) {
-            "" => return Err(undeterminable(target.name)),
-            name if name != target.name => return Err(wrong_name(name, target.name)),
-            _ => {}
-        }
-        let (code, object) = match &old {
-            Some(old) => (
+        check_name(&new, target.name)?;
+        let (code, object) = if let Some(old) = &old {
+            (
                 StatusCode::OK,
                 self.store_changed(target, old, new, options)?,
-            ),
-            None => {
-                // Only a POST minds it: an apply with a resourceVersion makes what is absent (seen).
-                object::set_meta(&mut new, "resourceVersion", Value::Null);
-                (StatusCode::CREATED, self.store_new(target, new, options)?)
-            }
+            )
+        } else {
+            // Only a POST minds it: an apply with a resourceVersion makes what is absent (seen).
+            object::set_meta(&mut new, "resourceVersion", Value::Null);
+            (StatusCode::CREATED, self.store_new(target, new, options)?)
         };
         Ok(Written {
             code,
@@ -300,7 +284,7 @@ impl Desk<'_> {
             schema: &target.kind.schema,
             ignored: &ignored,
         };
-        let empty = json!({"apiVersion": api_version, "kind": target.kind.kind});
+        let empty = json!({"apiVersion": api_version, "kind": target.kind.name});
         let live = if live.is_null() { &empty } else { live };
         ownership::update(live, new, writer);
     }
@@ -314,35 +298,15 @@ impl Desk<'_> {
         let kind = target.kind;
         let resource = &kind.resource;
         self.admit_into_namespace(target, object::name(&new))?;
-        for (field, value) in [
-            ("uid", self.clock.uid().into()),
-            ("creationTimestamp", self.clock.stamp().into()),
-            ("deletionTimestamp", Value::Null),
-            ("deletionGracePeriodSeconds", Value::Null),
-            (
-                "generation",
-                if kind.nature.has_generation() {
-                    1.into()
-                } else {
-                    Value::Null
-                },
-            ),
-        ] {
-            object::set_meta(&mut new, field, value);
-        }
-        if kind.has_status
-            && kind.nature != Nature::Node
-            && let Value::Object(map) = &mut new
-        {
-            map.remove("status");
-        }
-        builtin::prepare_new(kind.nature, &mut new);
+        object::set_meta(&mut new, "uid", self.clock.uid().into());
+        object::set_meta(&mut new, "creationTimestamp", self.clock.stamp().into());
+        strategy::prepare_new(kind, &mut new);
         self.finish_definition(kind, &mut new);
         let faults = faults(kind, &new);
         if !faults.is_empty() {
             return Err(Failure::invalid(
                 &resource.group,
-                &kind.kind,
+                &kind.name,
                 object::name(&new),
                 &faults,
             ));
@@ -403,7 +367,7 @@ impl Desk<'_> {
             let group = &kind.resource.group;
             return Err(Failure::invalid(
                 group,
-                &kind.kind,
+                &kind.name,
                 object::name(&new),
                 &found,
             ));
@@ -420,7 +384,7 @@ impl Desk<'_> {
             return Ok(new.into());
         }
         if last {
-            self.store.count(self.identity, &kind.kind);
+            self.store.count(self.identity, &kind.name);
             return Ok(self.store.remove(&kind.resource, &new));
         }
         self.put(kind, new)
@@ -432,7 +396,7 @@ impl Desk<'_> {
             let kinds = crd::kinds(&new).map_err(|error| Failure::internal(error.to_string()))?;
             self.store.serve(crd::resource(&new), kinds);
         }
-        self.store.count(self.identity, &kind.kind);
+        self.store.count(self.identity, &kind.name);
         Ok(self.store.put(&kind.resource, new))
     }
 
@@ -468,5 +432,15 @@ impl Desk<'_> {
             return Err(failure);
         }
         Ok(())
+    }
+}
+
+/// An apply that names a uid is about an object that exists.
+fn refuse_uid(target: Target<'_>, new: &Value) -> Result<(), Failure> {
+    match object::uid(new) {
+        "" => Ok(()),
+        uid => Err(target.conflict(&format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        ))),
     }
 }

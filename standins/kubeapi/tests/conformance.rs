@@ -5,8 +5,18 @@
 //! namespace and gives cluster-scoped objects names of its own, so that all of them can share one
 //! server.
 
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    missing_docs,
+    reason = "a case that cannot go on has failed, and says why"
+)]
+
 mod cases {
     pub mod apply;
+    pub mod apply_parts;
+    pub mod apply_rules;
     pub mod bench;
     pub mod changing;
     pub mod deleting;
@@ -14,6 +24,7 @@ mod cases {
     pub mod making;
     pub mod reading;
     pub mod shape;
+    pub mod status;
     pub mod tables;
     pub mod watching;
 }

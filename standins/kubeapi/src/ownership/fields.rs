@@ -257,8 +257,8 @@ mod tests {
 
     use super::*;
 
-    fn set(json: Value) -> Fields {
-        Fields::decode(&json).expect("test sets are well-formed")
+    fn set(json: &Value) -> Fields {
+        Fields::decode(json).expect("test sets are well-formed")
     }
 
     #[test]
@@ -267,12 +267,12 @@ mod tests {
             "f:metadata": {"f:labels": {".": {}, "f:a": {}}, "f:finalizers": {"v:\"x/y\"": {}}},
             "f:spec": {"f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}}},
         });
-        assert_eq!(set(json.clone()).encode(), json);
+        assert_eq!(set(&json).encode(), json);
     }
 
     #[test]
     fn a_difference_keeps_what_is_below_a_removed_path_unless_whole_subtrees_go() {
-        let all = set(json!({"f:spec": {".": {}, "f:a": {}}, "f:b": {}}));
+        let all = set(&json!({"f:spec": {".": {}, "f:a": {}}, "f:b": {}}));
         let spec = Fields::of(&["spec"]);
         assert_eq!(
             all.difference(&spec).encode(),
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn paths_are_spelled_as_kubectl_shows_them() {
-        let all = set(json!({
+        let all = set(&json!({
             "f:metadata": {"f:finalizers": {"v:\"x\"": {}}},
             "f:spec": {"f:ports": {"k:{\"protocol\":\"TCP\",\"port\":80}": {"f:name": {}}}},
         }));

@@ -31,7 +31,7 @@ enum Atom {
     List,
 }
 
-impl<'a> Shape<'a> {
+impl Shape<'_> {
     fn of_field(self, name: &str) -> Option<Self> {
         let Self::Known(schema) = self else {
             return Some(Self::Deduced);
@@ -424,44 +424,45 @@ fn differ_as(
         }
         return true;
     }
-    if atom == Atom::Map {
-        let mut pairs: BTreeMap<&str, (Option<&Value>, Option<&Value>)> = BTreeMap::new();
-        for (name, child) in as_map(left).into_iter().flatten() {
-            pairs.entry(name).or_default().0 = Some(child);
-        }
-        for (name, child) in as_map(right).into_iter().flatten() {
-            pairs.entry(name).or_default().1 = Some(child);
-        }
-        for (name, (left, right)) in pairs {
-            path.push(Element::Field(name.to_owned()));
-            differ(
-                left,
-                right,
-                shape.of_field(name).unwrap_or(Shape::Deduced),
-                path,
-                found,
-            );
-            path.pop();
-        }
-    } else {
-        let mut pairs: BTreeMap<Element, (Option<&Value>, Option<&Value>)> = BTreeMap::new();
-        for item in as_list(left) {
-            if let Some(element) = shape.element(item) {
-                pairs.entry(element).or_default().0 = Some(item);
-            }
-        }
-        for item in as_list(right) {
-            if let Some(element) = shape.element(item) {
-                pairs.entry(element).or_default().1 = Some(item);
-            }
-        }
-        for (element, (left, right)) in pairs {
-            path.push(element);
-            differ(left, right, shape.of_item(), path, found);
-            path.pop();
-        }
+    for (element, (left, right)) in pairs(atom, left, right, shape) {
+        let below = shape.at(&element);
+        path.push(element);
+        differ(left, right, below, path, found);
+        path.pop();
     }
     false
+}
+
+type Pair<'a> = (Option<&'a Value>, Option<&'a Value>);
+
+/// What belongs together in two maps or two lists.
+fn pairs<'a>(
+    atom: Atom,
+    left: Option<&'a Value>,
+    right: Option<&'a Value>,
+    shape: Shape<'_>,
+) -> BTreeMap<Element, Pair<'a>> {
+    let parts = |side: Option<&'a Value>| -> Vec<(Element, &'a Value)> {
+        if atom == Atom::Map {
+            let fields = as_map(side).into_iter().flatten();
+            fields
+                .map(|(name, child)| (Element::Field(name.clone()), child))
+                .collect()
+        } else {
+            as_list(side)
+                .iter()
+                .filter_map(|item| Some((shape.element(item)?, item)))
+                .collect()
+        }
+    };
+    let mut pairs: BTreeMap<Element, Pair<'a>> = BTreeMap::new();
+    for (element, part) in parts(left) {
+        pairs.entry(element).or_default().0 = Some(part);
+    }
+    for (element, part) in parts(right) {
+        pairs.entry(element).or_default().1 = Some(part);
+    }
+    pairs
 }
 
 /// The object without the fields of a set. A map or list that is emptied by it becomes null.

@@ -74,7 +74,9 @@ pub(crate) fn default(value: &mut Value, schema: &Schema) {
         }
         Value::Array(items) => {
             if let Some(item_schema) = &schema.items {
-                items.iter_mut().for_each(|item| default(item, item_schema));
+                for item in items {
+                    default(item, item_schema);
+                }
             }
         }
         _ => {}

@@ -1,4 +1,4 @@
-//! The part of JSONPath that printer columns use: dotted fields, indexes, `[*]` and filters for
+//! The part of `JSONPath` that printer columns use: dotted fields, indexes, `[*]` and filters for
 //! equality such as `[?(@.type=="Ready")]`.
 
 use serde_json::Value;
@@ -39,7 +39,9 @@ impl Step<'_> {
                     let found = field.iter().try_fold(*item, |value, name| value.get(name));
                     found.is_some_and(|found| match found {
                         Value::String(text) => text == wanted,
-                        other => other.to_string() == *wanted,
+                        other => {
+                            serde_json::from_str(wanted).is_ok_and(|wanted: Value| *other == wanted)
+                        }
                     })
                 };
                 value

@@ -62,14 +62,14 @@ impl Bench {
     }
 
     /// A widget with this spec.
-    pub fn widget(&self, name: &str, spec: &Value) -> DynamicObject {
+    pub fn widget(name: &str, spec: &Value) -> DynamicObject {
         object(
             &json!({"apiVersion": API_VERSION, "kind": "Widget", "metadata": {"name": name}, "spec": spec}),
         )
     }
 
     pub async fn make(&self, name: &str, spec: &Value) -> DynamicObject {
-        let widget = self.widget(name, spec);
+        let widget = Self::widget(name, spec);
         self.widgets
             .create(&PostParams::default(), &widget)
             .await
@@ -343,24 +343,28 @@ fn widget_schema() -> Value {
                     "amount": {"x-kubernetes-int-or-string": true}
                 }
             },
-            "status": {
-                "type": "object",
-                "properties": {
-                    "phase": {"type": "string"},
-                    "used": {"type": "integer", "minimum": 0},
-                    "conditions": {
-                        "type": "array",
-                        "x-kubernetes-list-type": "map",
-                        "x-kubernetes-list-map-keys": ["type"],
-                        "items": {
-                            "type": "object",
-                            "required": ["type", "status"],
-                            "properties": {
-                                "type": {"type": "string"},
-                                "status": {"type": "string"},
-                                "reason": {"type": "string"}
-                            }
-                        }
+            "status": status_schema()
+        }
+    })
+}
+
+fn status_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "phase": {"type": "string"},
+            "used": {"type": "integer", "minimum": 0},
+            "conditions": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["type"],
+                "items": {
+                    "type": "object",
+                    "required": ["type", "status"],
+                    "properties": {
+                        "type": {"type": "string"},
+                        "status": {"type": "string"},
+                        "reason": {"type": "string"}
                     }
                 }
             }

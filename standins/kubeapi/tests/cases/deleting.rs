@@ -231,7 +231,7 @@ async fn a_dry_run_deletes_nothing() {
 async fn a_collection_is_deleted_as_far_as_it_is_selected() {
     let bench = Bench::new().await;
     for (name, color) in [("a", "red"), ("b", "green"), ("c", "red")] {
-        let mut widget = bench.widget(name, &json!({}));
+        let mut widget = Bench::widget(name, &json!({}));
         widget.metadata.labels = Some([("color".to_owned(), color.to_owned())].into());
         bench
             .widgets

@@ -14,7 +14,7 @@ use super::bench::{
 #[tokio::test]
 async fn a_new_object_gets_uid_time_generation_and_revision_from_the_server() {
     let bench = Bench::new().await;
-    let mut widget = bench.widget("one", &json!({"size": 1}));
+    let mut widget = Bench::widget("one", &json!({"size": 1}));
     widget.metadata.uid = Some("mine".into());
     widget.metadata.generation = Some(7);
     let made = bench
@@ -86,7 +86,7 @@ async fn a_name_is_given_once() {
     bench.make("one", &json!({})).await;
     let again = bench
         .widgets
-        .create(&PostParams::default(), &bench.widget("one", &json!({})))
+        .create(&PostParams::default(), &Bench::widget("one", &json!({})))
         .await;
     assert_refused(
         again,
@@ -116,7 +116,7 @@ async fn a_name_that_is_no_dns_name_is_refused() {
     for name in ["Upper", "under_score", "-dash", "dash-"] {
         let made = bench
             .widgets
-            .create(&PostParams::default(), &bench.widget(name, &json!({})))
+            .create(&PostParams::default(), &Bench::widget(name, &json!({})))
             .await;
         assert_refused(
             made,
@@ -170,7 +170,7 @@ async fn an_object_needs_its_namespace() {
     let elsewhere: Api<DynamicObject> =
         Api::namespaced_with(bench.client.clone(), "nowhere-at-all", &widget_resource());
     let made = elsewhere
-        .create(&PostParams::default(), &bench.widget("one", &json!({})))
+        .create(&PostParams::default(), &Bench::widget("one", &json!({})))
         .await;
     assert_refused(
         made,
@@ -183,7 +183,7 @@ async fn an_object_needs_its_namespace() {
 #[tokio::test]
 async fn the_namespace_in_the_object_is_the_one_in_the_path() {
     let bench = Bench::new().await;
-    let mut widget = bench.widget("one", &json!({}));
+    let mut widget = Bench::widget("one", &json!({}));
     widget.metadata.namespace = Some("other".into());
     let made = bench.widgets.create(&PostParams::default(), &widget).await;
     assert_refused(
@@ -210,7 +210,7 @@ async fn a_terminating_namespace_takes_nothing_new() {
     );
     let made = bench
         .widgets
-        .create(&PostParams::default(), &bench.widget("two", &json!({})))
+        .create(&PostParams::default(), &Bench::widget("two", &json!({})))
         .await;
     let message = format!(
         "widgets.conformance.causeway.dev \"two\" is forbidden: unable to create new content in namespace {} because it is being terminated",
@@ -256,7 +256,7 @@ async fn a_dry_run_answers_as_if_and_stores_nothing() {
     };
     let made = bench
         .widgets
-        .create(&params, &bench.widget("one", &json!({})))
+        .create(&params, &Bench::widget("one", &json!({})))
         .await
         .expect("an answer");
     assert!(made.metadata.uid.is_some());
@@ -269,7 +269,7 @@ async fn a_dry_run_answers_as_if_and_stores_nothing() {
     );
     let twice = bench
         .widgets
-        .create(&params, &bench.widget("Not A Name", &json!({})))
+        .create(&params, &Bench::widget("Not A Name", &json!({})))
         .await;
     assert_refused(twice, 422, "Invalid", "metadata.name");
 }
@@ -277,7 +277,7 @@ async fn a_dry_run_answers_as_if_and_stores_nothing() {
 #[tokio::test]
 async fn a_status_in_a_new_object_is_dropped() {
     let bench = Bench::new().await;
-    let mut widget = bench.widget("one", &json!({}));
+    let mut widget = Bench::widget("one", &json!({}));
     widget.data["status"] = json!({"phase": "Done"});
     let made = bench
         .widgets
@@ -290,7 +290,7 @@ async fn a_status_in_a_new_object_is_dropped() {
 #[tokio::test]
 async fn a_resource_version_in_a_new_object_is_refused() {
     let bench = Bench::new().await;
-    let mut widget = bench.widget("one", &json!({}));
+    let mut widget = Bench::widget("one", &json!({}));
     widget.metadata.resource_version = Some("1".into());
     let made = bench.widgets.create(&PostParams::default(), &widget).await;
     assert_refused(

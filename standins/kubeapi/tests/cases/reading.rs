@@ -18,7 +18,7 @@ async fn some(bench: &Bench) {
         ("d", "blue", "4"),
     ];
     for (name, color, number) in labels {
-        let mut widget = bench.widget(name, &json!({}));
+        let mut widget = Bench::widget(name, &json!({}));
         widget.metadata.labels = Some(
             [
                 ("color".to_owned(), color.to_owned()),

@@ -166,18 +166,21 @@ async fn a_watch_shows_one_namespace_or_all() {
             .await
             .expect("a watch"),
     );
-    bench.make("one", &json!({})).await;
-    let name = format!("of-{}", bench.namespace);
+    let (here, name) = (
+        format!("in-{}", bench.namespace),
+        format!("of-{}", bench.namespace),
+    );
+    bench.make(&here, &json!({})).await;
     elsewhere
-        .create(&PostParams::default(), &bench.widget(&name, &json!({})))
+        .create(&PostParams::default(), &Bench::widget(&name, &json!({})))
         .await
         .expect("the widget");
-    let mine = |text: &String| text.ends_with(" one") || text.ends_with(&name);
+    let mine = |text: &String| text.ends_with(&here) || text.ends_with(&name);
     let mut seen = Vec::new();
     while seen.len() < 2 {
         seen.extend(texts(&events(&mut all, 1).await).into_iter().filter(mine));
     }
-    assert_eq!(seen, ["added one".to_owned(), format!("added {name}")]);
+    assert_eq!(seen, [format!("added {here}"), format!("added {name}")]);
     let first = loop {
         let text = texts(&events(&mut other, 1).await).remove(0);
         if mine(&text) {
@@ -197,7 +200,7 @@ async fn an_object_that_leaves_the_selector_is_shown_as_deleted() {
     let from = now(&bench).await;
     let red = WatchParams::default().labels("color=red");
     let mut stream = Box::pin(bench.widgets.watch(&red, &from).await.expect("a watch"));
-    let mut widget = bench.widget("one", &json!({"size": 1}));
+    let mut widget = Bench::widget("one", &json!({"size": 1}));
     widget.metadata.labels = Some([("color".to_owned(), "red".to_owned())].into());
     bench
         .widgets
