@@ -17,6 +17,8 @@ use crate::{
     write::Target,
 };
 
+const POD_RULE: &str = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
+
 /// Fields that this kind of write leaves alone (`GetResetFields` of the real strategies).
 pub(crate) fn ignored(target: Target<'_>) -> Fields {
     match (target.kind.has_status, target.status, target.kind.nature) {
@@ -181,7 +183,10 @@ pub(crate) fn faults(kind: &Kind, new: &Value) -> Vec<FieldFault> {
 /// The faults that an update brings: what was wrong before and is unchanged is let through, as the
 /// real server's ratcheting does.
 pub(crate) fn changed_faults(target: Target<'_>, new: &Value, old: &Value) -> Vec<FieldFault> {
-    let found = faults(target.kind, new);
+    let mut found = faults(target.kind, new);
+    if target.kind.nature == Nature::Pod && fixed_pod_spec(new) != fixed_pod_spec(old) {
+        found.push(FieldFault::forbidden("spec", POD_RULE));
+    }
     if found.is_empty() {
         return found;
     }
@@ -192,6 +197,25 @@ pub(crate) fn changed_faults(target: Target<'_>, new: &Value, old: &Value) -> Ve
             .any(|old| old.field == fault.field && old.message == fault.message)
     };
     found.into_iter().filter(|fault| !known(fault)).collect()
+}
+
+/// The part of a pod's spec that stays as it was made.
+fn fixed_pod_spec(pod: &Value) -> Value {
+    let mut spec = pod.get("spec").cloned().unwrap_or_default();
+    for containers in ["containers", "initContainers"] {
+        let list = spec.get_mut(containers).and_then(Value::as_array_mut);
+        for container in list.into_iter().flatten() {
+            set_field(container, "image", None);
+        }
+    }
+    for field in [
+        "activeDeadlineSeconds",
+        "tolerations",
+        "terminationGracePeriodSeconds",
+    ] {
+        set_field(&mut spec, field, None);
+    }
+    spec
 }
 
 /// Whether nothing changed but the times in managedFields.

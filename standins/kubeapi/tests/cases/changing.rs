@@ -1,6 +1,6 @@
 //! Replacing and patching objects, status, generation.
 
-use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::{
     Api, Error,
     api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams},
@@ -387,5 +387,33 @@ async fn an_invalid_change_names_every_field_at_fault() {
             ("FieldValueInvalid".into(), "spec.size".into()),
             ("FieldValueNotSupported".into(), "spec.color".into()),
         ]
+    );
+}
+
+#[tokio::test]
+async fn of_a_pods_spec_little_can_be_changed() {
+    let bench = Bench::new().await;
+    let pods: Api<Pod> = Api::namespaced(bench.client.clone(), &bench.namespace);
+    let pod = serde_json::from_value(json!({
+        "metadata": {"name": "one"}, "spec": {"containers": [{"name": "c", "image": "a"}]},
+    }))
+    .expect("a pod");
+    pods.create(&PostParams::default(), &pod)
+        .await
+        .expect("the pod");
+    let patch = |operations: Value| -> Patch<()> {
+        Patch::Json(serde_json::from_value(operations).expect("a patch"))
+    };
+    let image = patch(json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "b"}]));
+    pods.patch("one", &PatchParams::default(), &image)
+        .await
+        .expect("another image");
+    let node = patch(json!([{"op": "add", "path": "/spec/nodeName", "value": "n"}]));
+    let moved = pods.patch("one", &PatchParams::default(), &node).await;
+    assert_refused(
+        moved,
+        422,
+        "Invalid",
+        "spec: Forbidden: pod updates may not change fields other than",
     );
 }
