@@ -6,6 +6,7 @@
 
 mod apply;
 mod dump;
+mod wait;
 
 use std::{
     collections::BTreeMap,
@@ -18,6 +19,7 @@ use causeway_api::{
     ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, apps_crds, crds, foreign_crds, keys,
 };
 use causeway_controller::{Controller, Options as ControllerOptions};
+use causeway_drive::Watched;
 use causeway_ipam::Ipam;
 use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
 use causeway_kubeovn::KubeOvn;
@@ -27,19 +29,18 @@ use causeway_planner::{
     model::{SubnetId, VpcKey},
     snapshot::{Moment, Settings},
 };
-use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::{
-    Api, Client, Resource, ResourceExt,
+    Api, Client, ResourceExt,
     api::{Patch, PatchParams, PostParams},
-    runtime::{WatchStreamExt, wait::await_condition, watcher},
 };
-use serde::de::DeserializeOwned;
+use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use apply::ApplyError;
 pub use dump::ApiDump;
+pub use wait::{gone, wait, when_all};
 
 use crate::{Guest, GuestError, Options, Progress, Site, SiteError};
 
@@ -389,10 +390,7 @@ fn is_ready(conditions: &[causeway_api::Condition]) -> bool {
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-async fn create<K>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError>
-where
-    K: Resource<DynamicType = ()> + Clone + serde::Serialize + DeserializeOwned + std::fmt::Debug,
-{
+async fn create<K: Watched + Serialize>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError> {
     let created = api.create(&PostParams::default(), object).await;
     created
         .map(|_| ())
@@ -443,127 +441,4 @@ async fn make_node(
         .await
         .map_err(failed)?;
     Ok(())
-}
-
-/// Waits until an object is such; after [`PATIENCE`], says what it is instead.
-pub async fn wait<K>(
-    api: &Api<K>,
-    name: &str,
-    such: impl Fn(&K) -> bool + Send,
-) -> Result<K, EmbeddedError>
-where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + serde::Serialize
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + 'static,
-{
-    let what = format!("{} {name}", K::kind(&()));
-    let condition = |object: Option<&K>| object.is_some_and(&such);
-    match tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, condition)).await {
-        Ok(Ok(Some(object))) => Ok(object),
-        Ok(Err(source)) => Err(EmbeddedError::Wait {
-            what,
-            source: Box::new(source),
-        }),
-        Ok(Ok(None)) | Err(_) => Err(EmbeddedError::Never {
-            last: last_seen(api, name).await,
-            what,
-        }),
-    }
-}
-
-/// Watches all objects of an API until they are such together; after [`PATIENCE`], gives them as
-/// they are.
-///
-/// # Errors
-/// [`EmbeddedError::Never`].
-pub async fn when_all<K>(
-    api: Api<K>,
-    what: &str,
-    such: impl Fn(&BTreeMap<String, K>) -> bool,
-) -> Result<BTreeMap<String, K>, EmbeddedError>
-where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + Sync
-        + 'static,
-{
-    let name = |object: &K| {
-        let namespace = object.namespace().unwrap_or_default();
-        format!("{namespace}/{}", object.name_any())
-    };
-    let mut all = BTreeMap::new();
-    let mut whole = false;
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    let mut events = std::pin::pin!(events);
-    let deadline = tokio::time::Instant::now() + PATIENCE;
-    while let Ok(Some(event)) = tokio::time::timeout_at(deadline, events.next()).await {
-        match event {
-            Ok(watcher::Event::Init) => all.clear(),
-            Ok(watcher::Event::InitApply(object) | watcher::Event::Apply(object)) => {
-                all.insert(name(&object), object);
-            }
-            Ok(watcher::Event::Delete(object)) => {
-                all.remove(&name(&object));
-            }
-            Ok(watcher::Event::InitDone) => whole = true,
-            Err(error) => tracing::debug!(%error, "watch failed"),
-        }
-        if whole && such(&all) {
-            return Ok(all);
-        }
-    }
-    Err(EmbeddedError::Never {
-        what: what.to_owned(),
-        last: format!("{} objects", all.len()),
-    })
-}
-
-/// Waits until an object is gone.
-///
-/// # Errors
-/// [`EmbeddedError::Never`] with what it is instead.
-pub async fn gone<K>(api: &Api<K>, name: &str) -> Result<(), EmbeddedError>
-where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + serde::Serialize
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + 'static,
-{
-    let what = format!("the end of {} {name}", K::kind(&()));
-    let absent = |object: Option<&K>| object.is_none();
-    match tokio::time::timeout(PATIENCE, await_condition(api.clone(), name, absent)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(source)) => Err(EmbeddedError::Wait {
-            what,
-            source: Box::new(source),
-        }),
-        Err(_) => Err(EmbeddedError::Never {
-            last: last_seen(api, name).await,
-            what,
-        }),
-    }
-}
-
-async fn last_seen<K>(api: &Api<K>, name: &str) -> String
-where
-    K: Resource<DynamicType = ()> + Clone + serde::Serialize + DeserializeOwned + std::fmt::Debug,
-{
-    match api.get_opt(name).await {
-        Ok(Some(object)) => serde_json::to_value(&object).map_or_else(
-            |error| error.to_string(),
-            |object| object["status"].to_string(),
-        ),
-        Ok(None) => "there is none".to_owned(),
-        Err(error) => error.to_string(),
-    }
 }

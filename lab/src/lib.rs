@@ -11,7 +11,6 @@ mod central;
 mod claim;
 mod cni;
 mod command;
-pub mod demo;
 pub mod embedded;
 mod guest;
 mod nb;

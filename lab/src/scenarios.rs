@@ -1,24 +1,29 @@
 //! Packet scenarios: each builds a site of its own, sends packets, and says line by line what was
 //! sent and seen.
 //!
-//! Run by `cargo xtask packets`, and by `causeway demo` (the first of them, with tables). Must stay
+//! Run by `cargo xtask packets`; the main job by `causeway demo`. Must stay
 //! true: a line is a real packet on real OVN; what must not pass is tried only after what must.
 
 mod checks;
+mod demo;
 mod failover;
 mod guests;
 mod prefixes;
 mod removal;
 mod repair;
 
-use std::{future::Future, pin::Pin};
+use std::time::Duration;
+
+use causeway_planner::snapshot::{COOL_DOWN, Settings};
+use futures::{FutureExt, future::LocalBoxFuture};
 
 pub use checks::{Checks, Show};
 pub use guests::Guests;
 
 use crate::{
-    DumpError, GuestError, NodeOptions, Options, PingError, SiteError, arp::ArpError,
-    embedded::EmbeddedError,
+    DumpError, GuestError, NodeOptions, Options, PingError, Progress, SiteError,
+    arp::ArpError,
+    embedded::{Embedded, EmbeddedError},
 };
 
 /// A scenario could not go on. A packet that went wrong is a failed line instead.
@@ -47,49 +52,74 @@ pub enum ScenarioError {
     Missing(String),
 }
 
-/// What a scenario's future is.
-type Run<'a> = Pin<Box<dyn Future<Output = Result<(), ScenarioError>> + Send + 'a>>;
-
 /// One scenario.
 pub struct Scenario {
-    /// Name: what FILTER matches, and the name of its site.
+    /// Name: what FILTER matches, and part of its site's name.
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
-    run: for<'a> fn(&'a mut Checks, &'a str) -> Run<'a>,
+    /// How long released VLAN numbers rest.
+    cool_down: Duration,
+    show: for<'a> fn(&'a mut Embedded, &'a mut Checks) -> Showing<'a>,
 }
 
+type Showing<'a> = LocalBoxFuture<'a, Result<(), ScenarioError>>;
+
 impl Scenario {
-    /// Runs it on a site of this name.
+    /// Runs it on a site of this name, which it builds and takes away.
     ///
     /// # Errors
     /// [`ScenarioError`] if it could not go on.
-    pub async fn run(&self, checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
-        (self.run)(checks, site).await
+    pub async fn run(
+        &self,
+        site: &str,
+        progress: Progress,
+        checks: &mut Checks,
+    ) -> Result<(), ScenarioError> {
+        let settings = Settings {
+            cool_down: self.cool_down,
+            ..Settings::default()
+        };
+        let mut embedded = Embedded::start(site, usual_site(), settings, progress).await?;
+        let shown = (self.show)(&mut embedded, checks).await;
+        let stopped = embedded.stop().await;
+        shown.and(Ok(stopped?))
     }
 }
+
+/// The main job, which `causeway demo` shows.
+pub const DEMO: Scenario = Scenario {
+    name: "demo",
+    about: "the source document's VPC goes in word for word, and packets flow",
+    cool_down: COOL_DOWN,
+    show: |embedded, checks| demo::show(embedded, checks).boxed_local(),
+};
 
 /// All scenarios.
 pub const ALL: &[Scenario] = &[
     Scenario {
         name: "repair",
         about: "gateway rows removed by hand come back, and the gateway answers only with them",
-        run: |checks, site| Box::pin(repair::run(checks, site)),
+        cool_down: COOL_DOWN,
+        show: |embedded, checks| repair::show(embedded, checks).boxed_local(),
     },
     Scenario {
         name: "failover",
         about: "a VPC with VMs only: the active gateway chassis is killed, another takes over",
-        run: |checks, site| Box::pin(failover::run(checks, site)),
+        cool_down: COOL_DOWN,
+        show: |embedded, checks| failover::show(embedded, checks).boxed_local(),
     },
     Scenario {
         name: "prefixes",
         about: "networks of /16, /24 and /28 in one VPC reach each other",
-        run: |checks, site| Box::pin(prefixes::run(checks, site)),
+        cool_down: COOL_DOWN,
+        show: |embedded, checks| prefixes::show(embedded, checks).boxed_local(),
     },
     Scenario {
         name: "removal",
         about: "deleting a VPC removes all that it caused, and nothing else",
-        run: |checks, site| Box::pin(removal::run(checks, site)),
+        cool_down: Duration::ZERO,
+        show: |embedded, checks| removal::show(embedded, checks).boxed_local(),
     },
 ];
 

@@ -43,7 +43,9 @@ pub fn install() -> Result<()> {
 
 fn apt_get(arguments: &[&str]) -> Result<()> {
     let mut command = as_root("apt-get");
-    command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+        .args(arguments)
+        .env("DEBIAN_FRONTEND", "noninteractive");
     let status = command.status().context("cannot run apt-get")?;
     if !status.success() {
         bail!("apt-get {} failed: {status}", arguments.join(" "));
@@ -87,7 +89,10 @@ mod tests {
             let rest = line.trim().strip_prefix(field)?.trim().strip_prefix('"')?;
             rest.strip_suffix("\",").map(str::to_owned)
         };
-        let needed: Vec<String> = lab.lines().filter_map(|line| named(line, "name:")).collect();
+        let needed: Vec<String> = lab
+            .lines()
+            .filter_map(|line| named(line, "name:"))
+            .collect();
         assert!(needed.len() >= 5, "the list has been found: {needed:?}");
         for package in needed {
             assert!(

@@ -64,7 +64,11 @@ pub fn step(name: &str, mut command: Command) -> Result<Tally> {
         (_, false) if tally.failed == 0 => tally.failed = 1,
         _ => {}
     }
-    println!("== {name}: {} ({:.1} s)", tally.line(), start.elapsed().as_secs_f64());
+    println!(
+        "== {name}: {} ({:.1} s)",
+        tally.line(),
+        start.elapsed().as_secs_f64()
+    );
     Ok(tally)
 }
 
@@ -76,9 +80,8 @@ fn counts(line: &str) -> Option<Tally> {
         None => line.strip_prefix("demo: ").unwrap_or(line).to_owned(),
     };
     let mut parts = rest.split(", ");
-    let number = |part: Option<&str>, word: &str| {
-        part?.strip_suffix(word)?.trim().parse::<u64>().ok()
-    };
+    let number =
+        |part: Option<&str>, word: &str| part?.strip_suffix(word)?.trim().parse::<u64>().ok();
     Some(Tally {
         passed: number(parts.next(), "passed")?,
         failed: number(parts.next(), "failed")?,

@@ -6,7 +6,10 @@ use std::{
 };
 
 use anyhow::Context;
-use causeway_lab::{Progress, demo, end_sites_on_signals, scenarios::Checks};
+use causeway_lab::{
+    Progress, end_sites_on_signals,
+    scenarios::{Checks, DEMO},
+};
 
 /// Show the whole path on this machine: a tenant's YAML goes in, real packets flow.
 ///
@@ -41,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }));
     let progress = Progress::new(|step| anstream::println!("… {step}"));
-    let ended = runtime.block_on(demo::run(&args.name, progress, &mut checks));
+    let ended = runtime.block_on(DEMO.run(&args.name, progress, &mut checks));
     if let Err(error) = ended {
         let error = anyhow::Error::new(error);
         checks.line(false, "the demo goes on", format!("{error:#}"));

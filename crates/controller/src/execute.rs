@@ -27,6 +27,7 @@ pub(crate) async fn step(caches: &Caches, step: &Step, now: Moment) -> Result<()
         Step::Apply { wanted, seen } => apply(caches, wanted, seen.as_ref()).await,
         Step::Claim(claim) => self::claim(caches, claim).await,
         Step::ReleaseClaim { name, seen, subnet } => release(caches, name, seen, subnet, now).await,
+        Step::KeepClaim { name, seen } => keep(caches, name, seen).await,
         Step::Delete { target, seen } => dispatch(caches, target, Action::Delete(seen)).await,
         Step::Hold { target, seen } => dispatch(caches, target, Action::Hold(seen)).await,
         Step::LetGo { target, seen } => dispatch(caches, target, Action::LetGo(seen)).await,
@@ -235,26 +236,58 @@ async fn release(
             target: user.target,
         });
     }
-    let place = cluster(caches, &kinds.vlans, target);
     let released = Timestamp::from_millisecond(now.0).unwrap_or_default();
-    // A claim of ours has annotations: it names its owner.
-    let pointer = format!(
-        "/metadata/annotations/{}",
-        keys::RELEASED_AT.replace('~', "~0").replace('/', "~1")
-    );
-    let patch = json!([
-        {"op": "test", "path": "/metadata/resourceVersion", "value": seen.resource_version},
-        {"op": "add", "path": pointer, "value": released.to_string()},
-    ]);
-    let patch = serde_json::from_value(patch).map_err(|source| PassError::Json {
-        target: place.target.clone(),
-        source,
-    })?;
-    let answer = place
-        .api
-        .patch(name, &PatchParams::default(), &Patch::<()>::Json(patch))
-        .await;
-    place.settle("release", answer).await
+    let op = json!({"op": "add", "path": released_at(), "value": released.to_string()});
+    let place = cluster(caches, &kinds.vlans, target);
+    place.patch_claim("release", seen, op).await
+}
+
+/// Takes a release back.
+async fn keep(caches: &Caches, name: &str, seen: &Version) -> Result<(), PassError> {
+    let target = Target::cluster(Kind::Vlan, name);
+    let place = cluster(caches, &kube_ovn(caches, &target)?.vlans, target);
+    let op = json!({"op": "remove", "path": released_at()});
+    place.patch_claim("keep", seen, op).await
+}
+
+/// JSON pointer of the annotation. A claim of ours has annotations: it names its owner.
+fn released_at() -> String {
+    let key = keys::RELEASED_AT.replace('~', "~0").replace('/', "~1");
+    format!("/metadata/annotations/{key}")
+}
+
+impl Place<'_, kubeovn::Vlan> {
+    /// Changes a claim, if it is still as the plan saw it.
+    async fn patch_claim(
+        &self,
+        verb: &'static str,
+        seen: &Version,
+        op: serde_json::Value,
+    ) -> Result<(), PassError> {
+        let version = json!({
+            "op": "test",
+            "path": "/metadata/resourceVersion",
+            "value": seen.resource_version,
+        });
+        let patch = serde_json::from_value(json!([version, op]));
+        let patch = patch.map_err(|source| PassError::Json {
+            target: self.target.clone(),
+            source,
+        })?;
+        let params = PatchParams {
+            field_manager: Some(keys::FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let answer = self
+            .api
+            .patch(&self.target.name, &params, &Patch::<()>::Json(patch))
+            .await;
+        // The server answers a failed test as an invalid object.
+        if matches!(&answer, Err(kube::Error::Api(status)) if status.code == 422) {
+            return self.stale().await;
+        }
+        self.settle(verb, answer).await
+    }
 }
 
 impl<K: Watched> Place<'_, K> {
@@ -341,18 +374,21 @@ impl<K: Watched> Place<'_, K> {
                 self.fold_unless_gone(object);
                 Ok(())
             }
-            // 409: another version, or gone; 404: gone; 422 is the failed test of a JSON patch.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
-                self.read_live().await?;
-                Err(PassError::Stale {
-                    target: self.target.clone(),
-                })
-            }
+            // 409: another version, or gone; 404: gone.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => self.stale().await,
             Err(source) => {
                 self.read_live().await?;
                 Err(self.failed(verb, source))
             }
         }
+    }
+
+    /// The plan was made from another state: reads the present one.
+    async fn stale(&self) -> Result<(), PassError> {
+        self.read_live().await?;
+        Err(PassError::Stale {
+            target: self.target.clone(),
+        })
     }
 
     /// A write that takes the last finalizer off a deleted object answers with an object that is
@@ -373,16 +409,13 @@ impl<K: Watched> Place<'_, K> {
     /// Reads the object and folds what is there. Whether it is there.
     async fn read_live(&self) -> Result<bool, PassError> {
         let answer = self.api.get_opt(&self.target.name).await;
-        match answer.map_err(|source| self.failed("read", source))? {
-            Some(object) => {
-                self.cache.fold(object);
-                Ok(true)
-            }
-            None => {
-                self.fold_gone();
-                Ok(false)
-            }
+        let object = answer.map_err(|source| self.failed("read", source))?;
+        let there = object.is_some();
+        match object {
+            Some(object) => self.cache.fold(object),
+            None => self.fold_gone(),
         }
+        Ok(there)
     }
 
     fn namespace(&self) -> &str {

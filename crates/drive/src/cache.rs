@@ -41,6 +41,23 @@ pub enum Change<'a, K> {
     Gone(&'a K),
 }
 
+impl<'a, K> Change<'a, K> {
+    /// The object, whatever happened to it.
+    pub fn object(self) -> &'a K {
+        match self {
+            Self::Is(object) | Self::Gone(object) => object,
+        }
+    }
+}
+
+impl<K> Clone for Change<'_, K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K> Copy for Change<'_, K> {}
+
 /// Called with every change, folded ones too, in order and while the cache is locked (so it must not
 /// call the cache): keeps an index that is never behind, and wakes keys.
 type OnChange<K> = Box<dyn Fn(Change<K>) + Send + Sync>;

@@ -210,9 +210,7 @@ macro_rules! put {
 
 fn put_zone(snapshot: &mut Snapshot, change: Change<ProxmoxNetworkZone>, wakes: &Wakes<Key>) {
     let name = |zone: &ProxmoxNetworkZone| zone.name_any().into();
-    let zone = match &change {
-        Change::Is(zone) | Change::Gone(zone) => name(zone),
-    };
+    let zone = name(change.object());
     let (old, new) = put!(snapshot.zones, name, change, observed::zone);
     wakes.wake(Key::Zone(zone));
     if wake::content(old.as_ref()) != wake::content(new.as_ref()) {
@@ -224,9 +222,7 @@ fn put_vpc(snapshot: &mut Snapshot, change: Change<VirtualPrivateCloud>, wakes: 
     let name = |vpc: &VirtualPrivateCloud| {
         VpcKey::new(&vpc.namespace().unwrap_or_default(), &vpc.name_any())
     };
-    let key = match &change {
-        Change::Is(vpc) | Change::Gone(vpc) => name(vpc),
-    };
+    let key = name(change.object());
     put!(snapshot.vpcs, name, change, observed::vpc);
     wakes.wake(Key::Vpc(key));
 }

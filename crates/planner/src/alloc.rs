@@ -4,10 +4,11 @@
 //! the `create` of a Kube-OVN `Vlan`, and the API server decides it (design 3.2).
 //! Must stay true: a number that anybody holds, or that is resting, is never proposed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    model::{Vid, VidRanges},
+    admit::admit_zone,
+    model::{Vid, VidRanges, Wire},
     snapshot::Snapshot,
 };
 
@@ -22,7 +23,7 @@ pub enum Hold {
 
 /// Every number of the zone is held or resting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{} of {total} in use, {resting} of them resting", held + resting)]
+#[error("{} of {total} in use{}", held + resting, self.rest())]
 pub struct Exhausted {
     /// Numbers that the zone offers.
     pub total: usize,
@@ -32,12 +33,31 @@ pub struct Exhausted {
     pub resting: usize,
 }
 
-/// The holds of all numbers. A Vlan counts whatever its `ProviderNetwork`: someone else's may be on
-/// the same wire.
-pub fn holds(snapshot: &Snapshot) -> BTreeMap<Vid, Hold> {
+impl Exhausted {
+    fn rest(&self) -> String {
+        if self.resting == 0 {
+            return String::new();
+        }
+        format!(", {} of them resting", self.resting)
+    }
+}
+
+/// The holds of all numbers of a wire. A Vlan counts whatever its `ProviderNetwork`, for someone
+/// else's may be on the same wire; only what is surely on another wire of ours does not.
+pub fn holds(wire: &Wire, snapshot: &Snapshot) -> BTreeMap<Vid, Hold> {
+    let elsewhere: BTreeSet<String> = snapshot
+        .zones
+        .iter()
+        .filter_map(|(name, zone)| admit_zone(name, &zone.spec).ok())
+        .filter(|zone| zone.wire != *wire)
+        .map(|zone| zone.wire.provider_network())
+        .collect();
     let mut holds = BTreeMap::new();
     for vlan in snapshot.vlans.values() {
         let Some(vid) = vlan.spec.vid else { continue };
+        if elsewhere.contains(&vlan.spec.provider) {
+            continue;
+        }
         let resting = vlan.spec.owner.is_some() && vlan.spec.released.is_some();
         let hold = if resting { Hold::Resting } else { Hold::Taken };
         let slot = holds.entry(vid).or_insert(hold);
@@ -102,5 +122,8 @@ mod tests {
         let holds = BTreeMap::from([(vid(214), Hold::Taken), (vid(215), Hold::Resting)]);
         let refusal = propose(&vids(&["214-215"]), &holds).expect_err("nothing is free");
         assert_eq!(refusal.to_string(), "2 of 2 in use, 1 of them resting");
+        let holds = BTreeMap::from([(vid(214), Hold::Taken)]);
+        let refusal = propose(&vids(&["214"]), &holds).expect_err("nothing is free");
+        assert_eq!(refusal.to_string(), "1 of 1 in use");
     }
 }

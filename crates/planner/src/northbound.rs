@@ -87,6 +87,20 @@ struct Gateway<'a> {
     port: &'a RouterPort,
 }
 
+impl Gateway<'_> {
+    /// The decision as it stands on the port.
+    fn recorded(&self) -> Option<Decision> {
+        Decision::parse(self.port.external_ids.get(DECISION)?)
+    }
+
+    /// The decision that the port's rows show: what is left where its record was lost.
+    fn written(&self) -> Option<Decision> {
+        let rows = &self.port.chassis;
+        let ours = !rows.is_empty() && rows.iter().all(|row| row.ours);
+        ours.then(|| Decision::of_rows(rows))
+    }
+}
+
 /// The plan of all gateway rows of the site.
 pub fn plan_northbound(snapshot: &Snapshot) -> NorthboundPlan {
     let mut plan = NorthboundPlan::default();
@@ -116,14 +130,18 @@ pub fn plan_northbound(snapshot: &Snapshot) -> NorthboundPlan {
         };
         group.sort_by_key(|gateway| gateway.record.index);
         let candidates = Candidates::of(vpc, &spec, snapshot, southbound);
-        let recorded = group
-            .iter()
-            .find_map(|gateway| Decision::parse(gateway.port.external_ids.get(DECISION)?));
+        let recorded = group.iter().find_map(Gateway::recorded);
+        let recorded = recorded.or_else(|| group.iter().find_map(Gateway::written));
         let decision = candidates.decide(recorded.as_ref());
+        let known = &candidates.known;
+        let site = Site {
+            northbound,
+            southbound,
+            known,
+            now: snapshot.now,
+        };
         for gateway in &group {
-            plan_port(
-                gateway, &decision, northbound, southbound, snapshot, &mut plan,
-            );
+            plan_port(gateway, &decision, &site, &mut plan);
         }
     }
     // A restarted gateway chassis of OVN 25.03 can forward nothing for ever while this is 0.
@@ -182,14 +200,16 @@ impl Candidates {
     }
 }
 
-fn plan_port(
-    gateway: &Gateway,
-    decision: &Decision,
-    northbound: &Northbound,
-    southbound: &Southbound,
-    snapshot: &Snapshot,
-    plan: &mut NorthboundPlan,
-) {
+/// What a port's plan depends on besides the decision.
+struct Site<'a> {
+    northbound: &'a Northbound,
+    southbound: &'a Southbound,
+    /// Chassis that Southbound knows.
+    known: &'a BTreeSet<ChassisName>,
+    now: Moment,
+}
+
+fn plan_port(gateway: &Gateway, decision: &Decision, site: &Site, plan: &mut NorthboundPlan) {
     let port = gateway.port;
     if port.chassis.iter().any(|row| !row.ours) {
         // Somebody else's rows: theirs to keep. GatewayReady says who holds the port.
@@ -209,7 +229,7 @@ fn plan_port(
         if decision.is_empty() {
             return;
         }
-        if let Some(wait) = still_confirming(port, decision, southbound, snapshot.now) {
+        if let Some(wait) = still_confirming(port, decision, site.southbound, site.now) {
             plan.wake_at = Some(plan.wake_at.map_or(wait, |set| set.min(wait)));
             return;
         }
@@ -218,11 +238,13 @@ fn plan_port(
         if intact {
             return;
         }
-    } else if intact && decision.changes_only_below(&rows, active(gateway, southbound)) {
+    } else if intact
+        && decision.changes_only_below(&rows, active(gateway, site.southbound), site.known)
+    {
         change.insert = decision.missing_from(&rows);
         change.remove = rows_not_in(port, decision);
     } else {
-        take_all_off(&mut change, northbound, snapshot.now);
+        take_all_off(&mut change, site.northbound, site.now);
         plan.raise_nb_cfg = true;
         plan.ports.push(change);
         return;
@@ -258,13 +280,15 @@ fn still_confirming(
 ) -> Option<Moment> {
     let (nb_cfg, since) = port.external_ids.get(PENDING)?.split_once('@')?;
     let nb_cfg: i64 = nb_cfg.parse().ok()?;
-    let until = Moment(since.parse().ok()?).after(CONFIRMATION_WAIT);
+    let since = Moment(since.parse().ok()?);
+    let until = since.after(CONFIRMATION_WAIT);
     let confirmed = decision
         .0
         .keys()
         .filter_map(|chassis| southbound.chassis.get(chassis))
         .all(|confirmed| *confirmed >= nb_cfg);
-    (!confirmed && now < until).then_some(until)
+    // A clock that was set back must not keep a gateway silent.
+    (!confirmed && (since..until).contains(&now)).then_some(until)
 }
 
 fn active<'a>(gateway: &Gateway, southbound: &'a Southbound) -> Option<&'a ChassisName> {

@@ -63,6 +63,13 @@ pub enum Step {
         /// The network whose Subnet must not name it.
         subnet: SubnetId,
     },
+    /// Take the release of a claim back: a Subnet is on it. Two controllers at once can get there.
+    KeepClaim {
+        /// Name of the Vlan.
+        name: String,
+        /// Version.
+        seen: Version,
+    },
     /// Delete, if it is still the same object.
     Delete {
         /// What.
@@ -212,7 +219,7 @@ pub struct Target {
 
 impl Target {
     /// A cluster-scoped object.
-    pub fn cluster(kind: Kind, name: impl ToString) -> Self {
+    pub fn cluster(kind: Kind, name: &(impl ToString + ?Sized)) -> Self {
         Self {
             kind,
             namespace: None,

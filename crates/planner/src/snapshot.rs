@@ -44,6 +44,10 @@ impl Moment {
     }
 }
 
+/// How long a released VLAN number rests, unless a setting says otherwise: neighbours' ARP entries
+/// live 30 to 60 s, and a new tenant must not hear traffic meant for the old one.
+pub const COOL_DOWN: Duration = Duration::from_mins(1);
+
 /// Settings of the installation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -54,8 +58,7 @@ pub struct Settings {
     pub vpc_cidrs: Vec<Cidr>,
     /// MTU of overlay subnets in bytes.
     pub overlay_mtu: u32,
-    /// How long a released VLAN number rests: neighbours' ARP entries live 30 to 60 s, and a new
-    /// tenant must not hear traffic meant for the old one.
+    /// How long a released VLAN number rests; [`COOL_DOWN`] by default.
     pub cool_down: Duration,
 }
 
@@ -78,7 +81,7 @@ impl Default for Settings {
             .flatten()
             .collect(),
             overlay_mtu: 1400,
-            cool_down: Duration::from_secs(60),
+            cool_down: COOL_DOWN,
         }
     }
 }

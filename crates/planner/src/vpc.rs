@@ -9,17 +9,21 @@ mod overlay;
 mod removal;
 mod report;
 
-use std::{collections::BTreeSet, fmt};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use crate::{
     admit::{VpcInput, admit_vpc},
+    conditions::Finding,
     model::{
         KubeOvnVpc, NetworkRecord, SubnetBacking, SubnetId, SubnetKey, SubnetName, SubnetSpec, Vid,
         VpcId, VpcKey, VpcSpec,
         objects::{self, Labels},
     },
-    plan::{self, Object, Plan, Wanted},
-    snapshot::{Mirror, NetworkStatus, Seen, Snapshot, VpcState, VpcStatus},
+    plan::{self, Kind, Object, Plan, Wanted},
+    snapshot::{Meta, Mirror, NetworkStatus, Seen, Snapshot, VpcState, VpcStatus},
 };
 
 /// Names listed in a message at the most.
@@ -46,16 +50,22 @@ pub fn some_names<T: ToString>(names: impl Iterator<Item = T>) -> String {
 /// something still bears.
 pub fn known_vpcs(snapshot: &Snapshot) -> BTreeSet<VpcKey> {
     let labels = snapshot
-        .networks
+        .routers
         .values()
         .map(|seen| &seen.meta)
-        .chain(snapshot.routers.values().map(|seen| &seen.meta))
         .chain(snapshot.subnets.values().map(|seen| &seen.meta))
         .chain(snapshot.attachments.values().map(|seen| &seen.meta))
         .chain(snapshot.pools.values().map(|seen| &seen.meta))
         .filter(|meta| meta.is_ours())
         .filter_map(|meta| objects::vpc_owner(&meta.labels));
-    snapshot.vpcs.keys().cloned().chain(labels).collect()
+    let records = snapshot.networks.iter().filter_map(|(key, seen)| {
+        Some(VpcKey {
+            namespace: key.namespace.clone(),
+            name: seen.spec.as_ref()?.vpc.clone(),
+        })
+    });
+    let objects = snapshot.vpcs.keys().cloned();
+    objects.chain(labels).chain(records).collect()
 }
 
 /// What the VPC should be now.
@@ -74,6 +84,10 @@ pub fn plan_vpc(key: &VpcKey, snapshot: &Snapshot) -> Plan {
     let intent = pass.intent();
     if pass.collision().is_none() {
         match &intent {
+            // Deleted by hand while wanted: goes wholly, to be made again, once nothing uses it.
+            Intent::Wanted { .. } if pass.router_is_going() && !pass.is_used() => {
+                pass.remove_vpc();
+            }
             Intent::Wanted { spec, input } => pass.build(spec, Some(input)),
             Intent::Refused {
                 last: Some(spec), ..
@@ -99,7 +113,7 @@ struct Pass<'a> {
     /// Index of the next network made in this pass.
     next_index: u32,
     /// Ready of each network, as this pass finds it.
-    networks: std::collections::BTreeMap<SubnetId, crate::conditions::Finding>,
+    networks: BTreeMap<SubnetId, Finding>,
 }
 
 impl<'a> Pass<'a> {
@@ -118,7 +132,7 @@ impl<'a> Pass<'a> {
             plan: Plan::default(),
             proposed: BTreeSet::new(),
             next_index,
-            networks: std::collections::BTreeMap::new(),
+            networks: BTreeMap::new(),
         }
     }
 
@@ -153,28 +167,10 @@ impl<'a> Pass<'a> {
         spec.subnets.iter().enumerate().find_map(|(position, subnet)| {
             let id = self.key.subnet_id(&subnet.name);
             let record = self.record(&id);
-            let overlay = self.snapshot.subnets.get(id.as_str()).filter(|seen| {
-                seen.meta.is_ours() && seen.spec.as_ref().is_some_and(|spec| spec.vlan.is_none())
-            });
-            let what = match (&subnet.backing, record) {
-                (SubnetBacking::Overlay { .. }, Some(_)) => "proxmox cannot be removed",
-                (SubnetBacking::Proxmox { .. }, None) if overlay.is_some() => {
-                    "proxmox cannot be added"
-                }
-                (SubnetBacking::Proxmox { .. }, Some(record)) if record.cidr != subnet.cidr => {
-                    "the cidr cannot be changed"
-                }
-                (SubnetBacking::Proxmox { vm_range, .. }, Some(record))
-                    if record.vm_range != *vm_range =>
-                {
-                    "the vmRange cannot be changed"
-                }
-                (SubnetBacking::Overlay { .. }, None) => match overlay?.spec.as_ref()?.cidr {
-                    cidr if cidr != subnet.cidr => "the cidr cannot be changed",
-                    _ => return None,
-                },
-                _ => return None,
-            };
+            let what = match record {
+                Some(record) => changed_network(record, subnet),
+                None => self.changed_overlay(&id, subnet),
+            }?;
             Some(format!(
                 "spec.subnets[{position}]: {what} while subnet \"{}\" exists; remove it and add it \
                  under a new name",
@@ -183,11 +179,24 @@ impl<'a> Pass<'a> {
         })
     }
 
+    fn changed_overlay(&self, id: &SubnetId, subnet: &SubnetSpec) -> Option<String> {
+        let seen = self.snapshot.subnets.get(id.as_str())?;
+        let overlay = seen.spec.as_ref().filter(|spec| spec.vlan.is_none())?;
+        if self.is_a_strangers(&seen.meta) {
+            return None;
+        }
+        match subnet.backing {
+            SubnetBacking::Proxmox { .. } => Some("proxmox cannot be added".to_owned()),
+            SubnetBacking::Overlay { .. } => (overlay.cidr != subnet.cidr)
+                .then(|| format!("the cidr {} cannot be changed", overlay.cidr)),
+        }
+    }
+
     /// Why the generated id cannot be used, if somebody else has it.
     fn collision(&self) -> Option<String> {
         let meta = &self.router?.meta;
-        let owner = objects::vpc_owner(&meta.labels);
-        (!meta.is_ours() || owner.as_ref() != Some(self.key)).then(|| {
+        self.is_a_strangers(meta).then(|| {
+            let owner = objects::vpc_owner(&meta.labels);
             format!(
                 "Vpc \"{}\" belongs to {}",
                 self.id,
@@ -236,6 +245,25 @@ impl<'a> Pass<'a> {
         status.is_some_and(|status| status.standby)
     }
 
+    fn router_is_going(&self) -> bool {
+        self.router.is_some_and(|router| router.meta.deleting)
+    }
+
+    /// What a switch that has no router yet waits for.
+    fn no_router(&self) -> String {
+        format!(
+            "Kube-OVN has not made the router of Vpc \"{}\" yet",
+            self.id
+        )
+    }
+
+    /// Whether an object of a name of ours is somebody else's. Labels name the owner; nobody else
+    /// puts our finalizer on, so that labels lost by hand come back.
+    fn is_a_strangers(&self, meta: &Meta) -> bool {
+        let other = objects::vpc_owner(&meta.labels).is_some_and(|owner| owner != *self.key);
+        other || !(meta.is_ours() || meta.held)
+    }
+
     fn subnet_key(&self, id: &SubnetId) -> SubnetKey {
         SubnetKey {
             namespace: self.key.namespace.clone(),
@@ -257,23 +285,52 @@ impl<'a> Pass<'a> {
 
     /// Who else owns the id of a subnet, if somebody does.
     fn subnet_collision(&self, id: &SubnetId, subnet: &SubnetSpec) -> Option<String> {
-        let mine = Some((self.key.clone(), subnet.name.clone()));
-        let of_network = self.network(id).map(|seen| &seen.meta);
-        let of_subnet = self
-            .snapshot
-            .subnets
-            .get(id.as_str())
-            .map(|seen| &seen.meta);
-        let other = of_network
-            .into_iter()
-            .chain(of_subnet)
-            .find(|meta| !meta.is_ours() || objects::owner(&meta.labels) != mine)?;
-        let owner = objects::owner(&other.labels).map(|(vpc, name)| format!("{vpc} subnet {name}"));
-        Some(format!(
-            "\"{id}\" belongs to {}",
-            owner_name(owner.as_ref())
-        ))
+        if let Some(record) = self.record(id)
+            && (&record.vpc, &record.subnet) != (&self.key.name, &subnet.name)
+        {
+            return Some(format!(
+                "ProxmoxNetwork \"{id}\" belongs to VPC {} subnet {}",
+                record.vpc, record.subnet
+            ));
+        }
+        let (key, seen) = (self.subnet_key(id), self.snapshot);
+        let (subnet_meta, attachment, pool) = (
+            seen.subnets.get(id.as_str()).map(|seen| &seen.meta),
+            seen.attachments.get(&key).map(|seen| &seen.meta),
+            seen.pools.get(&key).map(|seen| &seen.meta),
+        );
+        let metas = [
+            (Kind::Subnet, subnet_meta),
+            (Kind::Attachment, attachment),
+            (Kind::Pool, pool),
+        ];
+        metas.into_iter().find_map(|(kind, meta)| {
+            let meta = meta?;
+            let owner = objects::owner(&meta.labels);
+            let other = owner.as_ref().is_some_and(|(_, name)| *name != subnet.name);
+            (other || self.is_a_strangers(meta)).then(|| {
+                let owner = owner.map(|(vpc, name)| format!("{vpc} subnet {name}"));
+                format!("{kind} \"{id}\" belongs to {}", owner_name(owner.as_ref()))
+            })
+        })
     }
+}
+
+/// A change of a network that exists, which is refused.
+fn changed_network(record: &NetworkRecord, subnet: &SubnetSpec) -> Option<String> {
+    let SubnetBacking::Proxmox { zone, vm_range } = &subnet.backing else {
+        return Some("proxmox cannot be removed".to_owned());
+    };
+    if record.cidr != subnet.cidr {
+        return Some(format!("the cidr {} cannot be changed", record.cidr));
+    }
+    if record.vm_range != *vm_range {
+        let range = record.vm_range;
+        return Some(format!("the vmRange {range} cannot be changed"));
+    }
+    // Naming the zone that it has is no change.
+    let (has, named) = (record.zone.as_ref()?, zone.as_ref()?);
+    (has != named).then(|| format!("the zone \"{has}\" cannot be changed"))
 }
 
 fn owner_name<T: fmt::Display>(owner: Option<&T>) -> String {

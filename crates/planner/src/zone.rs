@@ -4,22 +4,29 @@
 //! Called by the controller for key Zone. Must stay true: a zone that contradicts an earlier one
 //! writes nothing; a zone goes only when no network and no claim of it is left.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use crate::{
     admit::{admit_zone, zone_conflict},
     alloc,
     conditions::{ConditionType, Finding, Reason},
     model::{
-        NodeName, ProviderNetwork, SubnetKey, Vid, Wire, ZoneName, ZoneSpec,
-        objects::{Labels, keys},
+        NodeName, ProviderNetwork, SubnetKey, Uid, Vid, Wire, ZoneName, ZoneSpec,
+        objects::{self, Labels, keys},
     },
     plan::{self, Kind, Object, Plan, StatusWrite, Step, Target, Wanted},
-    snapshot::{Mirror, NodeState, ProviderNetworkState, Seen, Snapshot, ZoneStatus},
+    snapshot::{Meta, Mirror, Moment, NodeState, ProviderNetworkState, Seen, Snapshot, ZoneStatus},
 };
 
 /// Names listed in a status or message at the most.
 const NAMES_MAX: usize = 50;
+
+/// How old a claim is before it is called an orphan. Vlans and networks come by different watches:
+/// the network of a claim that another controller made may only not be seen yet.
+const ORPHAN_AFTER: Duration = Duration::from_mins(1);
 
 /// A zone as the plan of its networks needs it.
 ///
@@ -36,13 +43,30 @@ pub fn usable(name: &ZoneName, snapshot: &Snapshot) -> Result<ZoneSpec, Finding>
         let first = violations.first().map(ToString::to_string);
         Finding::bad(Reason::RangeInvalid, first.unwrap_or_default())
     })?;
-    match zone_conflict(name, snapshot) {
-        Some(conflict) => Err(Finding::bad(
-            conflict.reason,
-            conflict.violation.to_string(),
-        )),
+    if let Some(conflict) = zone_conflict(name, snapshot) {
+        let why = conflict.violation.to_string();
+        return Err(Finding::bad(conflict.reason, why));
+    }
+    match foreign_provider_network(&spec.wire, snapshot) {
+        Some(why) => Err(Finding::bad(Reason::WireConflict, why)),
         None => Ok(spec),
     }
+}
+
+/// Why the wire's `ProviderNetwork` cannot be used, if it is somebody else's. One that carries a
+/// claim of ours is ours, whoever took its label off.
+fn foreign_provider_network(wire: &Wire, snapshot: &Snapshot) -> Option<String> {
+    let name = wire.provider_network();
+    let meta = &snapshot.provider_networks.get(&name)?.meta;
+    let mut vlans = snapshot.vlans.values().map(|vlan| &vlan.spec);
+    let carries_a_claim = vlans.any(|vlan| vlan.provider == name && vlan.owner.is_some());
+    (!meta.is_ours() && !carries_a_claim).then(|| {
+        format!(
+            "ProviderNetwork \"{name}\" (uid {}) was not made by causeway; remove it or give the \
+             zone another spec.wire",
+            meta.version.uid
+        )
+    })
 }
 
 /// The nodes that should carry the zone's trunk, and those that do.
@@ -101,7 +125,7 @@ pub fn plan_zone(name: &ZoneName, snapshot: &Snapshot) -> Plan {
         (Err(finding), false) => finding.clone(),
     };
     if let Ok(spec) = &usable {
-        pass.end_rested_claims(spec);
+        pass.end_claims(spec);
     }
     pass.report(usable.ok().as_ref(), ready);
     pass.plan
@@ -144,16 +168,6 @@ impl<'a> Pass<'a> {
         }
         let provider = spec.wire.provider_network();
         let seen = self.provider_network(&spec.wire);
-        if let Some(foreign) = seen.filter(|seen| !seen.meta.is_ours()) {
-            return Finding::bad(
-                Reason::WireConflict,
-                format!(
-                    "ProviderNetwork \"{provider}\" (uid {}) was not made by causeway; remove it \
-                     or give the zone another spec.wire",
-                    foreign.meta.version.uid
-                ),
-            );
-        }
         let object = ProviderNetwork {
             trunk: spec.trunk.clone(),
         };
@@ -208,7 +222,7 @@ impl<'a> Pass<'a> {
             .filter(|(_, vlan)| vlan.spec.provider == provider)
             .map(|(name, _)| name)
             .collect();
-        if self.wire_is_shared(&spec.wire) {
+        if self.others_on(&spec.wire).next().is_some() {
             let mine = self.claims(&spec);
             if mine.is_empty() {
                 return self.let_go();
@@ -243,45 +257,88 @@ impl<'a> Pass<'a> {
         Finding::bad(Reason::Terminating, "nothing uses the zone any more")
     }
 
-    /// Whether another zone of the wire stays.
-    fn wire_is_shared(&self, wire: &Wire) -> bool {
-        self.snapshot.zones.iter().any(|(name, other)| {
-            name != self.name
-                && !other.meta.deleting
-                && admit_zone(name, &other.spec).is_ok_and(|spec| spec.wire == *wire)
-        })
+    /// The other zones of the wire that stay.
+    fn others_on(&self, wire: &Wire) -> impl Iterator<Item = ZoneSpec> {
+        self.snapshot
+            .zones
+            .iter()
+            .filter(|(name, other)| *name != self.name && !other.meta.deleting)
+            .filter_map(|(name, other)| admit_zone(name, &other.spec).ok())
+            .filter(|spec| spec.wire == *wire)
     }
 
-    /// Claims of ours on the wire within the zone's ranges, by name of their Vlan.
+    /// Claims of ours on the wire that are this zone's to look after, by name of their Vlan: those
+    /// in its ranges, and those that no zone of the wire has in its ranges (any more).
     fn claims(&self, spec: &ZoneSpec) -> BTreeMap<&'a String, Vid> {
         let provider = spec.wire.provider_network();
+        let others: Vec<ZoneSpec> = self.others_on(&spec.wire).collect();
+        let in_others = |vid| others.iter().any(|other| other.ranges.contains(vid));
         self.snapshot
             .vlans
             .iter()
             .filter(|(_, vlan)| vlan.spec.owner.is_some() && vlan.spec.provider == provider)
             .filter_map(|(name, vlan)| Some((name, vlan.spec.vid?)))
-            .filter(|(_, vid)| spec.ranges.contains(*vid))
+            .filter(|(_, vid)| spec.ranges.contains(*vid) || !in_others(*vid))
             .collect()
     }
 
-    /// Deletes the claims that have rested for the whole cool-down: only now the number is free.
-    fn end_rested_claims(&mut self, spec: &ZoneSpec) {
+    /// Releases what has no owner, and deletes what has rested for the whole cool-down: only then
+    /// the number is free. A claim that a Subnet is on is left alone, whatever it says of itself.
+    fn end_claims(&mut self, spec: &ZoneSpec) {
+        let owners: BTreeSet<&Uid> = self
+            .snapshot
+            .networks
+            .values()
+            .map(|network| &network.meta.version.uid)
+            .collect();
+        let used: BTreeSet<&String> = self
+            .snapshot
+            .subnets
+            .values()
+            .filter_map(|subnet| subnet.spec.as_ref()?.vlan.as_ref())
+            .collect();
         for name in self.claims(spec).into_keys() {
             let Some(vlan) = self.snapshot.vlans.get(name) else {
                 continue;
             };
-            let Some(released) = vlan.spec.released else {
-                continue;
-            };
-            let free_at = released.after(self.snapshot.settings.cool_down);
-            if self.snapshot.now < free_at {
-                self.plan.wake_no_later(free_at);
+            let subnets = vlan.status.as_ref().map(|status| &status.subnets);
+            if used.contains(name) || subnets.is_some_and(|names| !names.is_empty()) {
                 continue;
             }
-            self.plan
-                .steps
-                .extend(plan::remove(Target::cluster(Kind::Vlan, name), &vlan.meta));
+            let owned = vlan.spec.owner.as_ref().is_some_and(|o| owners.contains(o));
+            match vlan.spec.released {
+                Some(released) => self.end_rested(name, &vlan.meta, released),
+                None if !owned => self.release_orphan(name, &vlan.meta),
+                None => {}
+            }
         }
+    }
+
+    fn end_rested(&mut self, name: &str, meta: &Meta, released: Moment) {
+        let free_at = released.after(self.snapshot.settings.cool_down);
+        if self.snapshot.now < free_at {
+            self.plan.wake_no_later(free_at);
+            return;
+        }
+        let step = plan::remove(Target::cluster(Kind::Vlan, name), meta);
+        self.plan.steps.extend(step);
+    }
+
+    /// A claim whose network is not there any more: its record was taken away by force.
+    fn release_orphan(&mut self, name: &str, meta: &Meta) {
+        let Some((vpc, subnet)) = objects::owner(&meta.labels) else {
+            return;
+        };
+        let orphaned_at = meta.created.after(ORPHAN_AFTER);
+        if self.snapshot.now < orphaned_at {
+            self.plan.wake_no_later(orphaned_at);
+            return;
+        }
+        self.plan.steps.push(Step::ReleaseClaim {
+            name: name.to_owned(),
+            seen: meta.version.clone(),
+            subnet: vpc.subnet_id(&subnet),
+        });
     }
 
     fn networks(&self) -> Vec<&'a SubnetKey> {
@@ -324,7 +381,7 @@ impl<'a> Pass<'a> {
     }
 
     fn report_figures(&self, spec: &ZoneSpec, status: &mut ZoneStatus) {
-        let holds = alloc::holds(self.snapshot);
+        let holds = alloc::holds(&spec.wire, self.snapshot);
         let offered = spec.offered();
         status.vlans_total = offered.len();
         status.vlans_used = offered.iter().filter(|vid| holds.contains_key(vid)).count();

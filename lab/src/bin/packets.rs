@@ -5,7 +5,7 @@
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use causeway_lab::{
-    end_sites_on_signals,
+    Progress, end_sites_on_signals,
     scenarios::{ALL, Checks, Scenario},
 };
 
@@ -80,7 +80,7 @@ async fn run(scenario: &Scenario, checks: &mut Checks) {
     checks.say(format!("{}: {}", scenario.name, scenario.about));
     let start = Instant::now();
     let site = format!("p-{}", scenario.name);
-    if let Err(error) = scenario.run(checks, &site).await {
+    if let Err(error) = scenario.run(&site, Progress::silent(), checks).await {
         checks.line(false, scenario.name, chain(&error));
     }
     checks.say(format!("  {:.1} s", start.elapsed().as_secs_f64()));

@@ -5,14 +5,11 @@
 use std::time::Duration;
 
 use causeway_api::ProxmoxNetwork;
-use causeway_planner::{model::VpcKey, snapshot::Settings};
+use causeway_planner::model::VpcKey;
 use kube::Api;
 
-use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
-use crate::{
-    Progress,
-    embedded::{Embedded, PATIENCE, wait},
-};
+use super::{Checks, Guests, ScenarioError, ZONE};
+use crate::embedded::{Embedded, PATIENCE, wait};
 
 const VPC: &str = "\
 apiVersion: apps.cozystack.io/v1alpha1
@@ -27,15 +24,10 @@ spec:
 /// A pause between replies that is an outage.
 const PAUSE: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
-    let mut embedded =
-        Embedded::start(site, usual_site(), Settings::default(), Progress::silent()).await?;
-    let shown = show(&mut embedded, checks).await;
-    let stopped = embedded.stop().await;
-    shown.and(Ok(stopped?))
-}
-
-async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+pub(super) async fn show(
+    embedded: &mut Embedded,
+    checks: &mut Checks,
+) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-vms", "main");
     embedded.start_controller().await?;
     embedded.apply(ZONE).await?;

@@ -1,10 +1,10 @@
 //! Networks of different sizes in one VPC: the router's route choice must not depend on the length
 //! of prefixes.
 
-use causeway_planner::{model::VpcKey, snapshot::Settings};
+use causeway_planner::model::VpcKey;
 
-use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
-use crate::{Progress, embedded::Embedded};
+use super::{Checks, Guests, ScenarioError, ZONE};
+use crate::embedded::Embedded;
 
 const VPC: &str = "\
 apiVersion: apps.cozystack.io/v1alpha1
@@ -17,15 +17,10 @@ spec:
     - {name: small, cidr: 192.168.5.16/28, proxmox: {}}
 ";
 
-pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
-    let mut embedded =
-        Embedded::start(site, usual_site(), Settings::default(), Progress::silent()).await?;
-    let shown = show(&mut embedded, checks).await;
-    let stopped = embedded.stop().await;
-    shown.and(Ok(stopped?))
-}
-
-async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+pub(super) async fn show(
+    embedded: &mut Embedded,
+    checks: &mut Checks,
+) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-sizes", "main");
     embedded.start_controller().await?;
     embedded.apply(ZONE).await?;

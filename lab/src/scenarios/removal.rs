@@ -1,19 +1,16 @@
 //! A VPC comes and goes: afterwards the API and the northbound database are as before.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
 use causeway_api::{ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, kubeovn};
-use causeway_planner::{model::VpcKey, snapshot::Settings};
+use causeway_planner::model::VpcKey;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams},
 };
 
-use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
-use crate::{
-    Progress,
-    embedded::{Embedded, EmbeddedError, gone, wait},
-};
+use super::{Checks, Guests, ScenarioError, ZONE};
+use crate::embedded::{Embedded, EmbeddedError, gone, wait};
 
 const NAMESPACE: &str = "\
 apiVersion: v1
@@ -22,18 +19,10 @@ metadata: {name: tenant-example}
 ";
 const VPC: &str = include_str!("../../../examples/vpc.yaml");
 
-pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
-    let settings = Settings {
-        cool_down: Duration::ZERO,
-        ..Settings::default()
-    };
-    let mut embedded = Embedded::start(site, usual_site(), settings, Progress::silent()).await?;
-    let shown = show(&mut embedded, checks).await;
-    let stopped = embedded.stop().await;
-    shown.and(Ok(stopped?))
-}
-
-async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+pub(super) async fn show(
+    embedded: &mut Embedded,
+    checks: &mut Checks,
+) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
     embedded.start_controller().await?;
     embedded.apply(NAMESPACE).await?;

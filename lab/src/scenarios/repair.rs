@@ -3,13 +3,10 @@
 use std::{collections::BTreeSet, time::Instant};
 
 use causeway_ovn::{Client, Monitors, Remote, Replica, Uuid, monitor, nb};
-use causeway_planner::{model::VpcKey, snapshot::Settings};
+use causeway_planner::model::VpcKey;
 
-use super::{Checks, Guests, ScenarioError, ZONE, usual_site};
-use crate::{
-    Progress,
-    embedded::{Embedded, PATIENCE},
-};
+use super::{Checks, Guests, ScenarioError, ZONE};
+use crate::embedded::{Embedded, PATIENCE};
 
 const VPC: &str = "\
 apiVersion: apps.cozystack.io/v1alpha1
@@ -20,15 +17,10 @@ spec:
     - {name: workers, cidr: 172.20.10.0/24, proxmox: {}}
 ";
 
-pub(super) async fn run(checks: &mut Checks, site: &str) -> Result<(), ScenarioError> {
-    let mut embedded =
-        Embedded::start(site, usual_site(), Settings::default(), Progress::silent()).await?;
-    let shown = show(&mut embedded, checks).await;
-    let stopped = embedded.stop().await;
-    shown.and(Ok(stopped?))
-}
-
-async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+pub(super) async fn show(
+    embedded: &mut Embedded,
+    checks: &mut Checks,
+) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-repair", "main");
     embedded.start_controller().await?;
     embedded.apply(ZONE).await?;
@@ -97,7 +89,7 @@ async fn back(
 ) -> Result<(), ScenarioError> {
     let whole = |replica: &Replica| {
         let now = rows.read(replica);
-        let same: BTreeSet<(String, i64)> = now.iter().map(|row| row.entry()).collect();
+        let same: BTreeSet<(String, i64)> = now.iter().map(GatewayRow::entry).collect();
         same == *list && now.iter().all(|row| !removed.contains(&row.row))
     };
     let waited = tokio::time::timeout(PATIENCE, rows.client.when(whole)).await;

@@ -205,9 +205,9 @@ impl SubnetId {
 /// The first `digits` hex digits of sha256(text).
 fn hex_prefix(text: &str, digits: usize) -> String {
     let hash = Sha256::digest(text.as_bytes());
-    let mut hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    hex.truncate(digits);
-    hex
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
+    let nibbles = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    nibbles.map(digit).take(digits).collect()
 }
 
 /// A number for rendezvous hashing: the first eight bytes of sha256("<a>/<b>").

@@ -84,6 +84,7 @@ impl Decision {
             .filter(|(name, rank)| stays(name, **rank))
             .map(|(name, rank)| (name.clone(), *rank))
             .collect();
+        drop_below(&mut next, max);
         let fits = |next: &BTreeMap<ChassisName, i64>| {
             next.values().filter(|rank| **rank > WITNESS_TOP).count() < max
         };
@@ -138,14 +139,33 @@ impl Decision {
     }
 
     /// Whether going from `rows` to this decision touches nothing at or above the active chassis,
-    /// so that plain inserts and deletes are safe. With nobody active nothing can be cut off.
-    pub fn changes_only_below(&self, rows: &Self, active: Option<&ChassisName>) -> bool {
+    /// so that plain inserts and deletes are safe. With nobody active nothing can be cut off, and
+    /// the row of a chassis that Southbound has forgotten moves nobody.
+    pub fn changes_only_below(
+        &self,
+        rows: &Self,
+        active: Option<&ChassisName>,
+        known: &BTreeSet<ChassisName>,
+    ) -> bool {
         let Some(active) = active.and_then(|name| rows.0.get(name)) else {
             return true;
         };
-        let below =
-            |changed: BTreeMap<ChassisName, i64>| changed.values().all(|rank| rank < active);
-        below(self.missing_from(rows)) && below(rows.missing_from(self))
+        let comes = self.missing_from(rows);
+        let goes = rows.missing_from(self);
+        comes.values().all(|rank| rank < active)
+            && goes
+                .iter()
+                .all(|(name, rank)| rank < active || !known.contains(name))
+    }
+}
+
+/// Takes the lowest trunk chassis off a list that has more than `max` of them.
+fn drop_below(ranks: &mut BTreeMap<ChassisName, i64>, max: usize) {
+    let trunk = || ranks.values().copied().filter(|rank| *rank > WITNESS_TOP);
+    let mut order: Vec<i64> = trunk().collect();
+    order.sort_unstable_by_key(|rank| std::cmp::Reverse(*rank));
+    if let Some(lowest) = max.checked_sub(1).and_then(|last| order.get(last)).copied() {
+        ranks.retain(|_, rank| *rank >= lowest || *rank <= WITNESS_TOP);
     }
 }
 
@@ -220,11 +240,26 @@ mod tests {
         let more = Decision::parse("a=100,b=99,w=50").expect("a list");
         let less = Decision::parse("b=99").expect("a list");
         let (a, b): (ChassisName, ChassisName) = ("a".into(), "b".into());
-        assert!(more.changes_only_below(&rows, Some(&a)));
-        assert!(more.changes_only_below(&rows, Some(&b)));
-        assert!(!less.changes_only_below(&rows, Some(&a)), "the active row");
-        assert!(!less.changes_only_below(&rows, Some(&b)), "a row above it");
-        assert!(less.changes_only_below(&rows, None));
+        let known = BTreeSet::from([a.clone(), b.clone()]);
+        let plain = |to: &Decision, active| to.changes_only_below(&rows, active, &known);
+        assert!(plain(&more, Some(&a)));
+        assert!(plain(&more, Some(&b)));
+        assert!(!plain(&less, Some(&a)), "the active row");
+        assert!(!plain(&less, Some(&b)), "a row above it");
+        assert!(plain(&less, None));
+        let known = BTreeSet::from([b.clone()]);
+        assert!(
+            less.changes_only_below(&rows, Some(&b), &known),
+            "a row that names nobody"
+        );
+    }
+
+    #[test]
+    fn a_smaller_max_chassis_takes_the_lowest_trunk_chassis_off() {
+        let from = Decision::parse("a=100,b=99,c=98,w=50").expect("a list");
+        let known = names("a b c w").into_iter().collect();
+        let next = from.evolve(&names("a b c"), &names("w"), &known, 2);
+        assert_eq!(next.to_string(), "a=100,b=99,w=50");
     }
 
     #[test]

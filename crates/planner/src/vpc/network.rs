@@ -9,12 +9,12 @@ use crate::{
     conditions::{ConditionType, Finding, Reason},
     model::{
         Attachment, KubeOvnSubnet, NetworkRecord, Pool, SubnetBacking, SubnetId, SubnetName,
-        SubnetSpec, Vid, ZoneSpec,
+        SubnetSpec, Uid, Vid, ZoneSpec,
         objects::{self, Labels, keys},
     },
     northbound,
     plan::{self, Claim, Kind, Object, Step, Target, Wanted},
-    snapshot::{Mirror, NetworkStatus, PoolState},
+    snapshot::{Meta, Mirror, NetworkStatus, PoolState},
     zone,
 };
 
@@ -52,12 +52,11 @@ pub(super) struct Held {
     pub vid: Vid,
 }
 
-impl<'a> Pass<'a> {
+impl Pass<'_> {
     /// Makes and keeps one network.
     pub(super) fn build_network(&mut self, id: &SubnetId, subnet: &SubnetSpec) {
         if let Some(why) = self.subnet_collision(id, subnet) {
-            let finding = Finding::bad(Reason::NameCollision, why);
-            self.networks.insert(id.clone(), finding);
+            self.report_collision(id, Finding::bad(Reason::NameCollision, why));
             return;
         }
         if self.network(id).is_some_and(|seen| seen.meta.deleting) {
@@ -179,11 +178,10 @@ impl<'a> Pass<'a> {
                 })
             })
             .collect();
-        claims.sort_by_key(|claim| claim.vid);
-        match named {
-            Some(named) => claims.into_iter().find(|claim| claim.name == *named),
-            None => claims.into_iter().next(),
-        }
+        // A Subnet that names what is no claim of the network was changed by hand, or its claim was
+        // deleted: the network goes by its lowest claim, and the Subnet is put right.
+        claims.sort_by_key(|claim| (named != Some(&claim.name), claim.vid));
+        claims.into_iter().next()
     }
 
     fn claim(
@@ -195,6 +193,7 @@ impl<'a> Pass<'a> {
     ) -> (Finding, Option<Held>) {
         if let Some(held) = self.held_vlan(id) {
             self.release_claims(id, Some(&held.name));
+            self.take_release_back(&held.name);
             let finding = Finding::good(Reason::Allocated, format!("VLAN {}", held.vid));
             return (finding, Some(held));
         }
@@ -204,36 +203,69 @@ impl<'a> Pass<'a> {
         if !self.snapshot.served.kube_ovn {
             return (Finding::pending("the kubeovn.io API"), None);
         }
-        if let Some(why) = self.previous(id) {
+        let lost = self.lost_claim(id, zone);
+        if lost.is_none()
+            && let Some(why) = self.previous(id)
+        {
             return (Finding::bad(Reason::PreviousSubnetTerminating, why), None);
         }
-        let mut holds = alloc::holds(self.snapshot);
+        let mut holds = alloc::holds(&zone.wire, self.snapshot);
         holds.extend(self.proposed.iter().map(|vid| (*vid, alloc::Hold::Taken)));
-        let name = record.zone.as_ref().map(ToString::to_string);
-        match alloc::propose(&zone.offered(), &holds) {
+        let lost = lost.filter(|vid| !holds.contains_key(vid));
+        let finding = match lost.map_or_else(|| alloc::propose(&zone.offered(), &holds), Ok) {
             Ok(vid) => {
-                self.proposed.insert(vid);
-                self.plan.steps.push(Step::Claim(Claim {
-                    name: objects::claim_name(&zone.wire, vid),
-                    vid,
-                    provider: zone.wire.provider_network(),
-                    owner: seen.meta.version.uid.clone(),
-                    labels: self.labels(&record.subnet),
-                }));
-                (Finding::pending(format!("the claim of VLAN {vid}")), None)
+                self.propose(vid, seen.meta.version.uid.clone(), record, zone);
+                Finding::pending(format!("the claim of VLAN {vid}"))
             }
-            Err(full) => (
+            Err(full) => {
+                let name = record.zone.as_ref().map_or("", |zone| zone.as_str());
                 Finding::bad(
                     Reason::ZoneExhausted,
                     format!(
-                        "zone \"{}\" has no free VLAN ({full}); the administrator can extend \
-                         spec.vlans.ranges",
-                        name.unwrap_or_default()
+                        "zone \"{name}\" has no free VLAN ({full}); the administrator can extend \
+                         spec.vlans.ranges"
                     ),
-                ),
-                None,
-            ),
+                )
+            }
+        };
+        (finding, None)
+    }
+
+    pub(super) fn propose(
+        &mut self,
+        vid: Vid,
+        owner: Uid,
+        record: &NetworkRecord,
+        zone: &ZoneSpec,
+    ) {
+        self.proposed.insert(vid);
+        self.plan.steps.push(Step::Claim(Claim {
+            name: objects::claim_name(&zone.wire, vid),
+            vid,
+            provider: zone.wire.provider_network(),
+            owner,
+            labels: self.labels(&record.subnet),
+        }));
+    }
+
+    /// What carries traffic must not be given away, nor its number without a rest.
+    fn take_release_back(&mut self, name: &str) {
+        let vlan = self.snapshot.vlans.get(name);
+        if let Some(vlan) = vlan.filter(|vlan| vlan.spec.released.is_some()) {
+            self.plan.steps.push(Step::KeepClaim {
+                name: name.to_owned(),
+                seen: vlan.meta.version.clone(),
+            });
         }
+    }
+
+    /// The number that the network's Subnet is on although nobody claims it: its Vlan was deleted by
+    /// hand. The same number again frees what Kube-OVN has stuck.
+    pub(super) fn lost_claim(&self, id: &SubnetId, zone: &ZoneSpec) -> Option<Vid> {
+        let subnet = self.snapshot.subnets.get(id.as_str())?.spec.as_ref()?;
+        let named = subnet.vlan.as_ref()?;
+        let mut numbers = zone.ranges.iter();
+        numbers.find(|vid| objects::claim_name(&zone.wire, *vid) == *named)
     }
 
     /// Releases the network's claims but the one that is kept.
@@ -255,7 +287,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What of an earlier object of this name is still going.
-    fn previous(&self, id: &SubnetId) -> Option<String> {
+    pub(super) fn previous(&self, id: &SubnetId) -> Option<String> {
         match self.snapshot.subnets.get(id.as_str()) {
             Some(seen) if seen.meta.deleting => Some(format!(
                 "the earlier Subnet \"{id}\" is still being removed"
@@ -324,9 +356,6 @@ impl<'a> Pass<'a> {
         let (Some(zone), Some(held)) = (zone, held) else {
             return;
         };
-        if self.router.is_none() || self.previous(id).is_some() {
-            return;
-        }
         let provider = id.provider(&self.key.namespace);
         let subnet = KubeOvnSubnet::of_network(record, provider, held.name.clone(), zone.mtu);
         self.ensure_subnet(id, &record.subnet, &subnet, true);
@@ -340,6 +369,9 @@ impl<'a> Pass<'a> {
         subnet: &KubeOvnSubnet,
         held: bool,
     ) {
+        if !self.may_have_switch(id) {
+            return;
+        }
         let labels = self.labels(name);
         let key = self.subnet_key(id);
         if self.snapshot.served.multus {
@@ -347,6 +379,7 @@ impl<'a> Pass<'a> {
                 provider: subnet.provider.clone(),
             };
             let seen = self.snapshot.attachments.get(&key);
+            self.complete(Kind::Attachment, id, seen.map(|seen| &seen.meta));
             self.plan.steps.extend(plan::ensure(seen, &spec, || Wanted {
                 object: Object::Attachment {
                     key: key.clone(),
@@ -373,27 +406,52 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn switch(&self, id: &SubnetId, trunk: &Finding) -> Finding {
+    /// A Subnet is changed while its router stays, and made only where the northbound database
+    /// shows that no switch of its name is left: names are never reused before.
+    fn may_have_switch(&self, id: &SubnetId) -> bool {
+        let known = self.snapshot.subnets.contains_key(id.as_str());
+        self.router.is_some_and(|router| !router.meta.deleting)
+            && self.previous(id).is_none()
+            && (known || self.snapshot.northbound.is_some())
+    }
+
+    /// An object of ours that somebody deleted although it is wanted goes, to be made again, once
+    /// nothing uses it.
+    fn complete(&mut self, kind: Kind, id: &SubnetId, meta: Option<&Meta>) {
+        let Some(meta) = meta.filter(|meta| meta.deleting) else {
+            return;
+        };
+        if self.users(id).is_none() {
+            let step = plan::remove(self.target(kind, id), meta);
+            self.plan.steps.extend(step);
+        }
+    }
+
+    /// What any switch needs before its Subnet can be looked at.
+    pub(super) fn without_switch(&self, id: &SubnetId) -> Option<Finding> {
         if !self.snapshot.served.kube_ovn {
-            return Finding::bad(
+            return Some(Finding::bad(
                 Reason::KubeOVNNotInstalled,
                 "the kubeovn.io API is not installed",
-            );
+            ));
         }
         if !self.snapshot.served.multus {
-            return Finding::bad(
+            return Some(Finding::bad(
                 Reason::MultusNotInstalled,
                 "the k8s.cni.cncf.io API is not installed",
-            );
+            ));
         }
         if !self.router_is_up() {
-            return Finding::bad(
-                Reason::WaitingForVPC,
-                format!(
-                    "Kube-OVN has not made the router of Vpc \"{}\" yet",
-                    self.id
-                ),
-            );
+            return Some(Finding::bad(Reason::WaitingForVPC, self.no_router()));
+        }
+        let known = self.snapshot.subnets.contains_key(id.as_str());
+        (!known && self.snapshot.northbound.is_none())
+            .then(|| Finding::pending("the OVN northbound database, to see that the name is free"))
+    }
+
+    fn switch(&self, id: &SubnetId, trunk: &Finding) -> Finding {
+        if let Some(finding) = self.without_switch(id) {
+            return finding;
         }
         let Some(seen) = self.snapshot.subnets.get(id.as_str()) else {
             return Finding::pending(if trunk.is_true() {
@@ -429,6 +487,7 @@ impl<'a> Pass<'a> {
         let spec = Pool::of(record);
         let metric = (FIRST_METRIC + record.index).to_string();
         let seen = self.snapshot.pools.get(&key);
+        self.complete(Kind::Pool, id, seen.map(|seen| &seen.meta));
         self.plan.steps.extend(plan::ensure(seen, &spec, || Wanted {
             object: Object::Pool {
                 key: key.clone(),

@@ -22,14 +22,18 @@ impl Pass<'_> {
             allow.to_vec(),
             self.snapshot.settings.overlay_mtu,
         );
-        if self.router.is_some() {
-            self.ensure_subnet(id, &subnet.name, &spec, false);
-        }
+        self.ensure_subnet(id, &subnet.name, &spec, false);
         let finding = self.overlay(id);
         self.networks.insert(id.clone(), finding);
     }
 
     fn overlay(&self, id: &SubnetId) -> Finding {
+        if let Some(finding) = self.without_switch(id) {
+            return finding;
+        }
+        if let Some(why) = self.previous(id) {
+            return Finding::bad(Reason::PreviousSubnetTerminating, why);
+        }
         let Some(seen) = self.snapshot.subnets.get(id.as_str()) else {
             return Finding::pending(format!("Subnet \"{id}\""));
         };

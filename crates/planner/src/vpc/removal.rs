@@ -85,29 +85,20 @@ impl Pass<'_> {
         let (Some(seen), Some(record)) = (self.network(id), self.record(id)) else {
             return;
         };
-        let users = self.users(id);
-        if users.is_empty() {
+        let Some(users) = self.users(id) else {
             let waits = self.take_apart(id);
             let status = Finding::bad(Reason::Terminating, waits);
-            let found = self.observe_network(id);
+            let found = self.observe_network(id, "the end of its removal");
             self.report_network(id, seen, record, found, Some(status));
             return;
-        }
+        };
         let zone = record.zone.as_ref().map_or_else(
             || Err(Finding::pending("a zone")),
             |zone| zone::usable(zone, self.snapshot),
         );
         // What carries traffic is kept as it should be until the last user is gone.
         let found = self.keep_network(id, seen, record, zone).in_order();
-        let status = Finding::bad(
-            Reason::InUse,
-            format!(
-                "held until {} addresses are gone: {}",
-                users.len(),
-                some_names(users.iter())
-            ),
-        );
-        self.report_network(id, seen, record, found, Some(status));
+        self.report_network(id, seen, record, found, Some(users));
     }
 
     /// The next steps of a network that nobody uses, and what they wait for.
@@ -117,6 +108,9 @@ impl Pass<'_> {
             let step = plan::remove(self.target(Kind::Pool, id), &pool.meta);
             self.plan.steps.extend(step);
             return format!("waits for InClusterIPPool \"{id}\" to go");
+        }
+        if let Some(waits) = self.claim_again(id) {
+            return waits;
         }
         if let Some(waits) = self.remove_switch(id) {
             return waits;
@@ -138,8 +132,27 @@ impl Pass<'_> {
         "waits for ProxmoxNetwork to go".to_owned()
     }
 
+    /// Kube-OVN never lets a Subnet go whose Vlan was deleted under it (seen): the Vlan comes back
+    /// first.
+    fn claim_again(&mut self, id: &SubnetId) -> Option<String> {
+        let (network, record) = (self.network(id)?, self.record(id)?);
+        let zone = zone::usable(record.zone.as_ref()?, self.snapshot).ok()?;
+        let lost = self.lost_claim(id, &zone)?;
+        let name = objects::claim_name(&zone.wire, lost);
+        if self.snapshot.vlans.contains_key(&name) || self.is_a_strangers_switch(id) {
+            return None;
+        }
+        self.propose(lost, network.meta.version.uid.clone(), record, &zone);
+        Some(format!(
+            "waits for Vlan \"{name}\", which was deleted too early"
+        ))
+    }
+
     /// Takes the Subnet away; None once its switch, its router port and its policy are gone too.
     fn remove_switch(&mut self, id: &SubnetId) -> Option<String> {
+        if self.is_a_strangers_switch(id) {
+            return None;
+        }
         if let Some(subnet) = self.snapshot.subnets.get(id.as_str()) {
             let target = Target::cluster(Kind::Subnet, id);
             self.plan.steps.extend(plan::remove(target, &subnet.meta));
@@ -177,17 +190,8 @@ impl Pass<'_> {
 
     /// Takes an overlay subnet, or what is left of a network without record, away.
     fn remove_overlay(&mut self, id: &SubnetId) {
-        let users = self.users(id);
-        if !users.is_empty() {
-            let finding = Finding::bad(
-                Reason::InUse,
-                format!(
-                    "held until {} addresses are gone: {}",
-                    users.len(),
-                    some_names(users.iter())
-                ),
-            );
-            self.networks.insert(id.clone(), finding);
+        if let Some(users) = self.users(id) {
+            self.networks.insert(id.clone(), users);
             return;
         }
         let key = self.subnet_key(id);
@@ -207,22 +211,52 @@ impl Pass<'_> {
         }
     }
 
-    /// Who holds an address of the subnet: pods and KubeVirt VMs by name, Proxmox VMs by count.
-    fn users(&self, id: &SubnetId) -> Vec<String> {
-        let pods = self
-            .snapshot
-            .ips
-            .values()
-            .filter(|ip| ip.subnet == id.as_str())
-            .map(|ip| format!("pod {}/{}", ip.namespace, ip.pod));
+    /// Who holds an address of the subnet, if anybody does: pods and KubeVirt VMs by name, Proxmox
+    /// VMs by count.
+    pub(super) fn users(&self, id: &SubnetId) -> Option<Finding> {
+        let ips = self.snapshot.ips.values();
+        let pods: Vec<String> = ips
+            .filter(|ip| ip.subnet == id.as_str() && !self.is_a_strangers_switch(id))
+            .map(|ip| format!("pod {}/{}", ip.namespace, ip.pod))
+            .collect();
         let machines = self.pool_state(id).used;
-        let machines = (1..=machines).map(|number| format!("address {number} of the pool"));
-        pods.chain(machines).collect()
+        let (count, names) = (pods.len() as u64 + machines, some_names(pods.iter()));
+        let who = match (pods.is_empty(), machines) {
+            (true, 0) => return None,
+            (true, _) => format!("{machines} of InClusterIPPool \"{id}\""),
+            (false, 0) => names,
+            (false, _) => format!("{names}; {machines} of InClusterIPPool \"{id}\""),
+        };
+        let are_gone = if count == 1 {
+            "address is gone"
+        } else {
+            "addresses are gone"
+        };
+        let message = format!("held until {count} {are_gone}: {who}");
+        Some(Finding::bad(Reason::InUse, message))
     }
 
-    /// The conditions of a network that is being taken apart: none of them is kept true.
-    fn observe_network(&self, id: &SubnetId) -> [(ConditionType, Finding); 6] {
-        let going = || Finding::pending("the end of its removal");
+    /// Whether anybody holds an address of any subnet of the VPC.
+    pub(super) fn is_used(&self) -> bool {
+        let records = records_of(self.key, &self.id, self.snapshot);
+        let networks = records.map(|(name, _, _)| name.id.clone());
+        let mut subnets = networks.chain(self.subnets_bearing_our_labels());
+        subnets.any(|id| self.users(&id).is_some())
+    }
+
+    /// Whether the Subnet of this name is another VPC's (ids of 32 bits do collide).
+    fn is_a_strangers_switch(&self, id: &SubnetId) -> bool {
+        let subnet = self.snapshot.subnets.get(id.as_str());
+        subnet.is_some_and(|subnet| self.is_a_strangers(&subnet.meta))
+    }
+
+    /// The conditions of a network of which nothing is kept true: what it waits for.
+    pub(super) fn observe_network(
+        &self,
+        id: &SubnetId,
+        what: &str,
+    ) -> [(ConditionType, Finding); 6] {
+        let going = || Finding::pending(what);
         let vlan = self.held_vlan(id).map_or_else(going, |held| {
             Finding::good(Reason::Allocated, format!("VLAN {}", held.vid))
         });

@@ -63,6 +63,22 @@ impl Pass<'_> {
         }
     }
 
+    /// Reports a network whose id is somebody else's, if it has a record.
+    pub(super) fn report_collision(&mut self, id: &SubnetId, finding: Finding) {
+        let mine = |record: &&NetworkRecord| record.vpc == self.key.name;
+        let record = self.record(id).filter(mine);
+        if let (Some(seen), Some(record)) = (self.network(id), record) {
+            let found = self
+                .observe_network(id, "another name")
+                .map(|(kind, other)| match kind {
+                    ConditionType::VLANAllocated => (kind, finding.clone()),
+                    _ => (kind, other),
+                });
+            self.report_network(id, seen, record, found, Some(finding.clone()));
+        }
+        self.networks.insert(id.clone(), finding);
+    }
+
     /// Reports the VPC itself, while its object exists.
     pub(super) fn report_vpc(&mut self, intent: &Intent) {
         let Some(object) = self.object else { return };
@@ -104,10 +120,13 @@ impl Pass<'_> {
             Intent::Wanted { .. } => {}
         }
         if !self.router_is_up() {
+            return Finding::bad(Reason::WaitingForVPC, self.no_router());
+        }
+        if self.router_is_going() {
             return Finding::bad(
                 Reason::WaitingForVPC,
                 format!(
-                    "Kube-OVN has not made the router of Vpc \"{}\" yet",
+                    "Vpc \"{}\" was deleted; it is made again once no address of its subnets is in use",
                     self.id
                 ),
             );

@@ -6,33 +6,25 @@ use std::net::Ipv4Addr;
 
 use causeway_api::ProxmoxNetwork;
 use causeway_kubeapi::table;
-use causeway_planner::{model::VpcKey, snapshot::Settings};
+use causeway_planner::model::VpcKey;
 
+use super::{Checks, Guests, ScenarioError, ZONE};
 use crate::{
-    Guest, Progress,
+    Guest,
     embedded::{Embedded, EmbeddedError, PodAttachment},
-    scenarios::{Checks, Guests, ScenarioError, ZONE, usual_site},
 };
 
-const VPC: &str = include_str!("../../examples/vpc.yaml");
-const SECOND_TENANT: &str = include_str!("../../examples/second-tenant.yaml");
+const VPC: &str = include_str!("../../../examples/vpc.yaml");
+const SECOND_TENANT: &str = include_str!("../../../examples/second-tenant.yaml");
 /// What the second apply adds: an overlay subnet that lists nobody.
 const CLOSED: &str = "    - name: closed\n      cidr: 172.20.21.0/24\n";
 /// The line of the VPC before which it goes.
 const AFTER_SUBNETS: &str = "  egress:\n";
 
-/// Builds the site `name`, shows the whole path, and takes the site away.
-///
-/// # Errors
-/// [`ScenarioError`] if it could not go on.
-pub async fn run(name: &str, progress: Progress, checks: &mut Checks) -> Result<(), ScenarioError> {
-    let mut embedded = Embedded::start(name, usual_site(), Settings::default(), progress).await?;
-    let shown = show(&mut embedded, checks).await;
-    let stopped = embedded.stop().await;
-    shown.and(Ok(stopped?))
-}
-
-async fn show(embedded: &mut Embedded, checks: &mut Checks) -> Result<(), ScenarioError> {
+pub(super) async fn show(
+    embedded: &mut Embedded,
+    checks: &mut Checks,
+) -> Result<(), ScenarioError> {
     let example = VpcKey::new("tenant-example", "main");
     let other = VpcKey::new("tenant-other", "main");
     embedded.start_controller().await?;
