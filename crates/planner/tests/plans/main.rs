@@ -1,0 +1,11 @@
+//! The planner, proved: cases (what is planned in one observed state), the gateway rows of one
+//! router step by step, and stories in a world that plays the API server, Kube-OVN, the IPAM
+//! provider and OVN, where every key is planned and carried out until all is quiet.
+
+#![allow(clippy::expect_used, clippy::panic)] // functions that tests share are tests, too
+
+mod build;
+mod essence;
+mod random;
+mod stories;
+mod world;

@@ -1,0 +1,626 @@
+//! Whole stories. Each ends quiet: planning again changes nothing.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use causeway_planner::{
+    conditions::{ConditionType, Reason, Truth},
+    model::{SubnetId, SubnetKey, VpcKey},
+    northbound::DECISION,
+    plan::{Kind, Target},
+    snapshot::Snapshot,
+    vpc::known_vpcs,
+};
+
+use crate::{
+    build,
+    essence::assert_alike,
+    random::Random,
+    world::{Key, World},
+};
+
+fn id(subnet: &str) -> SubnetId {
+    build::main_key().subnet_id(&subnet.into())
+}
+
+fn key(subnet: &str) -> SubnetKey {
+    SubnetKey {
+        namespace: "tenant-example".into(),
+        id: id(subnet),
+    }
+}
+
+fn with_zone() -> World {
+    let mut world = World::of_three_nodes();
+    world.create_zone("default", build::zone(&["200-299"]));
+    world.settle();
+    world
+}
+
+fn with_vpc() -> World {
+    let mut world = with_zone();
+    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.settle();
+    world
+}
+
+/// Reason of Ready of every network, counted.
+fn reasons(snapshot: &Snapshot) -> BTreeMap<Reason, usize> {
+    let mut counts = BTreeMap::new();
+    for seen in snapshot.networks.values() {
+        let status = seen.status.as_ref().expect("a status");
+        let ready = status.conditions.last().expect("condition Ready");
+        assert_eq!(ready.kind, ConditionType::Ready);
+        *counts.entry(ready.reason).or_insert(0) += 1;
+    }
+    counts
+}
+
+fn vpc_ready(world: &World, key: &VpcKey) -> (Truth, Reason, String) {
+    let status = world.seen.vpcs[key].status.as_ref().expect("a status");
+    let ready = &status.conditions[0];
+    (ready.status, ready.reason, ready.message.clone())
+}
+
+fn network_ready(world: &World, subnet: &str) -> (Reason, String) {
+    let seen = &world.seen.networks[&key(subnet)];
+    let status = seen.status.as_ref().expect("a status");
+    let ready = status.conditions.last().expect("condition Ready");
+    (ready.reason, ready.message.clone())
+}
+
+fn vlans(world: &World) -> Vec<&str> {
+    world.seen.vlans.keys().map(String::as_str).collect()
+}
+
+fn assert_quiet(world: &World) {
+    assert_eq!(world.pending(), Vec::<String>::new());
+}
+
+#[test]
+fn a_vpc_comes_up_whole_whether_its_zone_was_there_first_or_not() {
+    let zone_first = with_vpc();
+    assert_eq!(reasons(&zone_first.seen), [(Reason::Ready, 3)].into());
+    assert_eq!(vpc_ready(&zone_first, &build::main_key()).0, Truth::True);
+
+    let mut vpc_first = World::of_three_nodes();
+    vpc_first.write_vpc(&build::main_key(), build::main_vpc());
+    vpc_first.settle();
+    assert_eq!(reasons(&vpc_first.seen), [(Reason::NoZone, 3)].into());
+    vpc_first.create_zone("default", build::zone(&["200-299"]));
+    vpc_first.settle();
+    assert_quiet(&vpc_first);
+    assert_alike(&vpc_first.seen, &zone_first.seen, "zone last");
+}
+
+#[test]
+fn every_order_of_events_ends_alike() {
+    let (orderly, empty) = (with_vpc(), with_zone());
+    for seed in 0..50 {
+        println!("seed {seed}");
+        let mut random = Random::of(seed);
+        let mut world = World::of_three_nodes();
+        world.create_zone("default", build::zone(&["200-299"]));
+        world.write_vpc(&build::main_key(), build::main_vpc());
+        world.settle_randomly(&mut random);
+        assert_quiet(&world);
+        let what = format!("seed {seed}");
+        assert_alike(&world.seen, &orderly.seen, &what);
+        world.delete_vpc(&build::main_key());
+        world.settle_randomly(&mut random);
+        world.wait(60);
+        world.settle_randomly(&mut random);
+        assert_alike(&world.seen, &empty.seen, &what);
+    }
+}
+
+#[test]
+fn a_controller_that_dies_after_any_write_ends_where_the_undisturbed_one_does() {
+    let undisturbed = with_vpc();
+    let empty = with_zone();
+    let last_write = {
+        let mut world = undisturbed.clone();
+        world.delete_vpc(&build::main_key());
+        world.settle();
+        world.writes
+    };
+    assert!(last_write > 40, "{last_write} writes are no story");
+    for write in 1..=last_write {
+        let mut world = World::of_three_nodes();
+        world.crash_after = Some(write);
+        world.create_zone("default", build::zone(&["200-299"]));
+        world.settle();
+        world.write_vpc(&build::main_key(), build::main_vpc());
+        world.settle();
+        let what = format!("dead after write {write}");
+        assert_alike(&world.seen, &undisturbed.seen, &what);
+        world.delete_vpc(&build::main_key());
+        world.settle();
+        world.wait(60);
+        world.settle();
+        assert_alike(&world.seen, &empty.seen, &what);
+    }
+}
+
+#[test]
+fn a_subnet_that_leaves_the_spec_goes_and_the_others_stay() {
+    let mut world = with_vpc();
+    let mut spec = build::main_vpc();
+    spec.subnets
+        .retain(|subnet| !["data", "closed"].contains(&subnet.name.as_str()));
+    world.write_vpc(&build::main_key(), spec);
+    world.settle();
+    assert_quiet(&world);
+    for gone in ["data", "closed"] {
+        let id = id(gone);
+        assert!(!world.seen.subnets.contains_key(id.as_str()), "{gone}");
+        assert!(!world.seen.attachments.contains_key(&key(gone)), "{gone}");
+        assert!(!world.seen.networks.contains_key(&key(gone)), "{gone}");
+    }
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 2)].into());
+    assert_eq!(vpc_ready(&world, &build::main_key()).0, Truth::True);
+    let released = world
+        .seen
+        .vlans
+        .values()
+        .filter(|v| v.spec.released.is_some());
+    assert_eq!(released.count(), 1);
+}
+
+#[test]
+fn a_removed_vpc_leaves_nothing_but_resting_numbers_and_then_nothing() {
+    let start = with_zone();
+    let mut world = with_vpc();
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(
+        vlans(&world),
+        ["pve-default-200", "pve-default-201", "pve-default-202"]
+    );
+    assert!(
+        world
+            .seen
+            .vlans
+            .values()
+            .all(|vlan| vlan.spec.released.is_some())
+    );
+    assert_eq!(world.marked_ports(), 0);
+
+    world.wait(59);
+    world.settle();
+    assert_eq!(
+        vlans(&world).len(),
+        3,
+        "a number rests for the whole cool-down"
+    );
+    world.wait(1);
+    world.settle();
+    assert_alike(&world.seen, &start.seen, "after the cool-down");
+}
+
+#[test]
+fn a_vpc_in_use_carries_on_until_the_last_address_is_gone() {
+    let mut world = with_vpc();
+    world.start_pod(&id("workers"), "web-0");
+    world.machines.insert(key("data"), 2);
+    world.start_pod(&id("pods"), "db-0");
+    world.settle();
+    let rows = world.northbound().ports["vpc-4cf9df-subnet-7bb6e3ad"]
+        .chassis
+        .clone();
+    assert_eq!(rows.len(), 3);
+
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(
+        network_ready(&world, "workers"),
+        (
+            Reason::InUse,
+            "held until 1 address is gone: pod tenant-example/web-0".to_owned()
+        )
+    );
+    assert_eq!(
+        network_ready(&world, "data"),
+        (
+            Reason::InUse,
+            "held until 2 addresses are gone: 2 of InClusterIPPool \"subnet-23f8bcb1\"".to_owned()
+        )
+    );
+    assert_eq!(world.seen.networks.len(), 2, "tiny is not used and goes");
+    assert!(!world.seen.subnets.contains_key(id("closed").as_str()));
+    assert!(world.seen.subnets.contains_key(id("pods").as_str()));
+    let router = &world.seen.routers[&build::main_key().id()];
+    assert!(!router.meta.deleting);
+    assert_eq!(
+        world.northbound().ports["vpc-4cf9df-subnet-7bb6e3ad"].chassis,
+        rows
+    );
+
+    world.seen.ips.clear();
+    world.settle();
+    assert_eq!(world.seen.networks.len(), 1);
+    assert_eq!(
+        world.seen.routers.len(),
+        1,
+        "the router outlives the last subnet"
+    );
+    world.machines.clear();
+    world.settle();
+    world.wait(60);
+    world.settle();
+    assert_alike(&world.seen, &with_zone().seen, "after the end");
+}
+
+#[test]
+fn a_vpc_made_again_while_its_networks_are_held_takes_them_over() {
+    let mut world = with_vpc();
+    world.start_pod(&id("workers"), "web-0");
+    world.settle();
+    let before = world.seen.networks[&key("workers")].clone();
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    assert_eq!(network_ready(&world, "workers").0, Reason::InUse);
+
+    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 3)].into());
+    let after = &world.seen.networks[&key("workers")];
+    assert_eq!(after.meta.version.uid, before.meta.version.uid);
+    let vlan = |seen: &causeway_planner::snapshot::Mirror<
+        _,
+        causeway_planner::snapshot::NetworkStatus,
+    >| { seen.status.as_ref().and_then(|status| status.vlan) };
+    assert_eq!(vlan(after), vlan(&before));
+}
+
+#[test]
+fn a_zone_in_use_is_held_and_goes_with_its_trunk_after_the_last_number_has_rested() {
+    let mut world = with_vpc();
+    let zone = Target::cluster(Kind::Zone, "default");
+    world.delete_by_hand(&zone);
+    world.settle();
+    assert_quiet(&world);
+    let status = world.seen.zones[&"default".into()]
+        .status
+        .clone()
+        .expect("a status");
+    let ready = &status.conditions[0];
+    assert_eq!(ready.reason, Reason::InUse);
+    assert_eq!(
+        ready.message,
+        "3 networks use the zone: tenant-example/subnet-23f8bcb1, \
+         tenant-example/subnet-503dfbc9, tenant-example/subnet-7bb6e3ad"
+    );
+    assert_eq!(
+        reasons(&world.seen),
+        [(Reason::Ready, 3)].into(),
+        "they run on"
+    );
+
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    assert_eq!(world.seen.zones.len(), 1, "numbers rest");
+    world.wait(60);
+    world.settle();
+    assert!(world.seen.zones.is_empty());
+    assert!(world.seen.provider_networks.is_empty());
+    assert!(world.seen.vlans.is_empty());
+}
+
+#[test]
+fn two_zones_on_one_wire_share_its_trunk_and_the_last_one_takes_it_along() {
+    let mut world = World::of_three_nodes();
+    world.create_zone("a", build::zone(&["200-201"]));
+    world.create_zone("b", build::zone(&["300-301"]));
+    world.settle();
+    assert_eq!(world.seen.provider_networks.len(), 1);
+    world.delete_by_hand(&Target::cluster(Kind::Zone, "a"));
+    world.settle();
+    assert_eq!(world.seen.zones.len(), 1);
+    assert_eq!(world.seen.provider_networks.len(), 1);
+    world.delete_by_hand(&Target::cluster(Kind::Zone, "b"));
+    world.settle();
+    assert!(world.seen.zones.is_empty() && world.seen.provider_networks.is_empty());
+}
+
+/// Ten VPCs with twenty networks each.
+fn two_hundred_networks(world: &mut World) -> Vec<VpcKey> {
+    let keys: Vec<VpcKey> = (0..10)
+        .map(|number| VpcKey::new("tenant-example", &format!("vpc{number}")))
+        .collect();
+    for key in &keys {
+        let subnet = |n| build::network(&format!("n{n}"), &format!("10.0.{n}.0/24"));
+        world.write_vpc(key, build::vpc((0..20).map(subnet).collect()));
+    }
+    keys
+}
+
+#[test]
+fn a_zone_of_a_hundred_numbers_serves_a_hundred_of_two_hundred_networks() {
+    let mut world = with_zone();
+    world.seen.settings.cool_down = Duration::ZERO;
+    let keys = two_hundred_networks(&mut world);
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(
+        reasons(&world.seen),
+        [(Reason::Ready, 100), (Reason::ZoneExhausted, 100)].into()
+    );
+    assert_eq!(world.seen.vlans.len(), 100);
+    let message = "zone \"default\" has no free VLAN (100 of 100 in use); the administrator can \
+                   extend spec.vlans.ranges";
+    let exhausted = world.seen.networks.values().filter(|seen| {
+        let status = seen.status.as_ref().expect("a status");
+        status
+            .conditions
+            .iter()
+            .any(|c| c.message == message && c.kind == ConditionType::Ready)
+    });
+    assert_eq!(exhausted.count(), 100);
+
+    let mut spec = world.seen.vpcs[&keys[0]].spec.clone();
+    spec.subnets.remove(0);
+    world.write_vpc(&keys[0], spec);
+    world.settle();
+    assert_eq!(
+        reasons(&world.seen),
+        [(Reason::Ready, 100), (Reason::ZoneExhausted, 99)].into(),
+        "exactly one more"
+    );
+}
+
+#[test]
+fn controllers_that_plan_on_old_snapshots_never_hand_a_number_out_twice() {
+    for seed in 0..10 {
+        println!("seed {seed}");
+        let mut random = Random::of(seed);
+        let mut world = World::of_three_nodes();
+        world.tolerates_released = true;
+        world.seen.settings.cool_down = Duration::ZERO;
+        world.create_zone("default", build::zone(&["200-205"]));
+        world.settle();
+        for number in 0..3 {
+            let key = VpcKey::new("tenant-example", &format!("vpc{number}"));
+            let subnet = |n| build::network(&format!("n{n}"), &format!("10.0.{n}.0/24"));
+            world.write_vpc(&key, build::vpc((0..3).map(subnet).collect()));
+        }
+        let mut views = [world.seen.clone(), world.seen.clone()];
+        for _ in 0..600 {
+            let view = &mut views[random.below(2)];
+            if random.once_in(8) {
+                *view = world.seen.clone();
+            }
+            let keys = known_vpcs(view).into_iter().map(Key::Vpc);
+            let keys: Vec<Key> = keys.chain([Key::Zone("default".into())]).collect();
+            let key = &keys[random.below(keys.len())];
+            world.run_stale(key, view);
+            let reactions = world.reactions();
+            if !reactions.is_empty() {
+                world.react(&reactions[random.below(reactions.len())]);
+            }
+        }
+        world.tolerates_released = false;
+        world.settle();
+        assert_quiet(&world);
+        assert_eq!(
+            reasons(&world.seen),
+            [(Reason::Ready, 6), (Reason::ZoneExhausted, 3)].into(),
+            "seed {seed}"
+        );
+        assert_eq!(world.seen.vlans.len(), 6);
+    }
+}
+
+#[test]
+fn in_every_order_of_creation_zones_that_overlap_never_offer_one_number_twice() {
+    let ranges = [["200-209"], ["205-214"], ["212-220"]];
+    let orders = [
+        [0, 1, 2],
+        [0, 2, 1],
+        [1, 0, 2],
+        [1, 2, 0],
+        [2, 0, 1],
+        [2, 1, 0],
+    ];
+    for order in orders {
+        let mut world = World::of_three_nodes();
+        for position in order {
+            let name = format!("z{position}");
+            world.create_zone(&name, build::zone(&ranges[position]));
+            world.wait(1);
+            world.settle();
+            let subnets = (0..12).map(|n| {
+                let mut subnet = build::network(&format!("n{n}"), &format!("10.0.{n}.0/24"));
+                subnet.proxmox.get_or_insert_default().zone = Some(name.clone());
+                subnet
+            });
+            let key = VpcKey::new("tenant-example", &name);
+            world.write_vpc(&key, build::vpc(subnets.collect()));
+            world.settle();
+        }
+        assert_quiet(&world);
+        let mut numbers: Vec<_> = world.seen.vlans.values().map(|v| v.spec.vid).collect();
+        let claims = numbers.len();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), claims, "{order:?}");
+        let first = format!("z{}", order[0]).as_str().into();
+        let status = world.seen.zones[&first].status.as_ref().expect("a status");
+        assert_eq!(
+            status.vlans_free, 0,
+            "{order:?}: the first zone works: {status:?}"
+        );
+    }
+}
+
+#[test]
+fn the_same_number_is_free_on_another_wire() {
+    let mut world = World::new([("node-a", true), ("node-b", true)]);
+    world.create_zone("default", build::zone(&["200"]));
+    let mut other = build::zone(&["200"]);
+    other.wire = Some("rack".to_owned());
+    other.bridge = "vmbr2".to_owned();
+    other.trunk.interface = "eth2".to_owned();
+    world.create_zone("rack", other);
+    let mut spec = build::vpc(vec![
+        build::network("here", "10.0.0.0/24"),
+        build::network("there", "10.0.1.0/24"),
+    ]);
+    spec.subnets[1].proxmox.get_or_insert_default().zone = Some("rack".to_owned());
+    world.write_vpc(&build::main_key(), spec);
+    world.settle();
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 2)].into());
+    assert_eq!(vlans(&world), ["pve-default-200", "pve-rack-200"]);
+}
+
+#[test]
+fn a_number_of_a_vlan_that_somebody_else_made_is_not_handed_out() {
+    let mut world = with_zone();
+    let theirs = causeway_planner::snapshot::Seen {
+        meta: world.seen.zones[&"default".into()].meta.clone(),
+        spec: causeway_planner::model::KubeOvnVlan {
+            vid: Some(200.try_into().expect("a number")),
+            provider: "their-own".to_owned(),
+            owner: None,
+            released: None,
+        },
+        status: None,
+    };
+    world.seen.vlans.insert("theirs".to_owned(), theirs);
+    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.settle();
+    assert!(!vlans(&world).contains(&"pve-default-200"));
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 3)].into());
+}
+
+#[test]
+fn a_claim_deleted_by_hand_under_its_subnet_comes_back_with_its_number() {
+    let mut world = with_vpc();
+    let whole = world.clone();
+    for name in ["pve-default-200", "pve-default-201"] {
+        world.tolerates_lost_claims = true;
+        world.delete_by_hand(&Target::cluster(Kind::Vlan, name));
+        world.settle();
+        world.tolerates_lost_claims = false;
+        world.settle();
+        assert_alike(&world.seen, &whole.seen, name);
+    }
+    // Kube-OVN lets no Subnet go whose Vlan is gone.
+    world.tolerates_lost_claims = true;
+    world.delete_by_hand(&Target::cluster(Kind::Vlan, "pve-default-200"));
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    world.wait(60);
+    world.settle();
+    assert_alike(&world.seen, &with_zone().seen, "after the end");
+}
+
+#[test]
+fn whatever_is_deleted_by_hand_is_made_again() {
+    let whole = with_vpc();
+    let targets = [
+        Target::cluster(Kind::Vpc, &build::main_key().id()),
+        Target::cluster(Kind::Subnet, &id("workers")),
+        Target::cluster(Kind::Subnet, &id("pods")),
+        Target::namespaced(Kind::Attachment, &key("workers")),
+        Target::namespaced(Kind::Attachment, &key("pods")),
+        Target::namespaced(Kind::Pool, &key("workers")),
+        Target::namespaced(Kind::Network, &key("tiny")),
+    ];
+    for target in targets {
+        let mut world = with_vpc();
+        world.seen.settings.cool_down = Duration::ZERO;
+        world.delete_by_hand(&target);
+        world.settle();
+        assert_quiet(&world);
+        assert_eq!(
+            reasons(&world.seen),
+            [(Reason::Ready, 3)].into(),
+            "{target:?}"
+        );
+        let mut after = world.seen.clone();
+        after.settings = with_zone().seen.settings;
+        if target.kind == Kind::Vpc {
+            continue; // Its networks are made anew, with other indexes and numbers.
+        }
+        if target.kind == Kind::Network {
+            let index = after.networks[&key("tiny")]
+                .spec
+                .as_ref()
+                .map(|spec| spec.index);
+            assert_eq!(index, Some(2), "it was the youngest");
+        }
+        assert_alike(&after, &whole.seen, &format!("{target:?}"));
+    }
+}
+
+#[test]
+fn what_is_deleted_by_hand_while_it_is_used_stays_until_it_is_not() {
+    let mut world = with_vpc();
+    world.start_pod(&id("workers"), "web-0");
+    let vpc = Target::cluster(Kind::Vpc, &build::main_key().id());
+    let attachment = Target::namespaced(Kind::Attachment, &key("workers"));
+    world.delete_by_hand(&vpc);
+    world.delete_by_hand(&attachment);
+    world.settle();
+    assert_quiet(&world);
+    assert!(world.meta(&vpc).is_some_and(|meta| meta.deleting));
+    assert!(world.meta(&attachment).is_some_and(|meta| meta.deleting));
+    let (truth, reason, message) = vpc_ready(&world, &build::main_key());
+    assert_eq!((truth, reason), (Truth::False, Reason::WaitingForVPC));
+    assert_eq!(
+        message,
+        "Vpc \"vpc-4cf9df\" was deleted; it is made again once no address of its subnets is in use"
+    );
+
+    world.seen.ips.clear();
+    world.settle();
+    assert_eq!(vpc_ready(&world, &build::main_key()).0, Truth::True);
+    assert!(world.meta(&vpc).is_some_and(|meta| !meta.deleting));
+}
+
+#[test]
+fn a_record_taken_away_by_force_leaves_no_number_behind() {
+    let mut world = with_zone();
+    let mut spec = build::vpc(vec![build::network("workers", "172.20.10.0/24")]);
+    world.write_vpc(&build::main_key(), spec.clone());
+    let vpc = Key::Vpc(build::main_key());
+    while world.seen.vlans.is_empty() {
+        assert!(world.run(&vpc), "a claim is made");
+    }
+    world.seen.networks.clear();
+    spec.subnets[0].name = "other".to_owned();
+    world.write_vpc(&build::main_key(), spec);
+    world.settle();
+    world.wait(60);
+    world.settle();
+    let released = |world: &World, name: &str| world.seen.vlans[name].spec.released.is_some();
+    assert!(released(&world, "pve-default-200"));
+    assert!(!released(&world, "pve-default-201"));
+    world.wait(60);
+    world.settle();
+    assert_eq!(vlans(&world), ["pve-default-201"]);
+}
+
+#[test]
+fn gateway_rows_survive_a_dead_node_and_follow_a_new_one() {
+    let mut world = with_vpc();
+    let port = "vpc-4cf9df-subnet-7bb6e3ad";
+    let list = |world: &mut World| world.northbound().ports[port].external_ids[DECISION].clone();
+    let before = list(&mut world);
+    let active = world.southbound().claims[port].clone();
+    let node = if active.as_str() == "node-a-chassis" {
+        "node-a"
+    } else {
+        "node-b"
+    };
+    world.node(node).ready = false;
+    world.dead.insert(active.clone());
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(list(&mut world), before, "a dead chassis's row stays");
+    assert_ne!(world.southbound().claims[port], active);
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 3)].into());
+}
