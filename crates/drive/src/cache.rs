@@ -84,6 +84,8 @@ struct Objects<K> {
     unconfirmed: BTreeSet<Name>,
     /// uids that a delete of ours has ended.
     ended: BTreeSet<String>,
+    /// The latest version that the watch has shown: what is older and absent is gone.
+    shown: u64,
     /// The list that is being received.
     relist: BTreeMap<Name, K>,
     on_change: OnChange<K>,
@@ -144,11 +146,7 @@ impl<K: Watched> Cache<K> {
 
     /// Takes in the answer to a write of ours, or to a live read.
     pub fn fold(&self, object: K) {
-        let mut objects = lock(&self.objects);
-        let name = name_of(&object);
-        if objects.take(object) {
-            objects.unconfirmed.insert(name);
-        }
+        lock(&self.objects).fold(object);
     }
 
     /// Takes in that a delete of ours, or a live read, found the object gone.
@@ -168,6 +166,7 @@ impl<K: Resource + Clone> Objects<K> {
             by_name: BTreeMap::new(),
             unconfirmed: BTreeSet::new(),
             ended: BTreeSet::new(),
+            shown: 0,
             relist: BTreeMap::new(),
             on_change,
         }
@@ -177,6 +176,15 @@ impl<K: Resource + Clone> Objects<K> {
         let object = self.by_name.remove(name)?;
         (self.on_change)(Change::Gone(&object));
         Some(object)
+    }
+
+    /// An answer that comes late brings nothing back: the watch, which shows versions in their
+    /// order, may have shown the object's end already.
+    fn fold(&mut self, object: K) {
+        let name = name_of(&object);
+        if version(&object) > self.shown && self.take(object) {
+            self.unconfirmed.insert(name);
+        }
     }
 
     /// Whether the object is news.
@@ -195,6 +203,9 @@ impl<K: Resource + Clone> Objects<K> {
     }
 
     fn event(&mut self, event: watcher::Event<K>) {
+        if let watcher::Event::Apply(object) | watcher::Event::Delete(object) = &event {
+            self.shown = self.shown.max(version(object));
+        }
         match event {
             watcher::Event::Apply(object) => {
                 self.unconfirmed.remove(&name_of(&object));

@@ -22,9 +22,16 @@ use causeway_lab::{
     Progress,
     ovn::{Ovn, Program, Schema, obtain},
 };
-use causeway_ovn::{Client as Northbound, Remote, Replica, table::Table};
-use k8s_openapi::{NamespaceResourceScope, api::core::v1::{Namespace, Node, Pod}};
+use causeway_ovn::{
+    Client as Northbound, Remote, Replica,
+    nb::{LogicalRouter, LogicalSwitch},
+    table::Table,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::core::v1::{Namespace, Node, Pod},
+};
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -42,12 +49,26 @@ pub const NAMESPACE: &str = "tenant-example";
 
 /// Kinds of the cases.
 pub trait Object:
-    Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize + Send + Sync + 'static
+    Resource<DynamicType = ()>
+    + Clone
+    + std::fmt::Debug
+    + DeserializeOwned
+    + Serialize
+    + Send
+    + Sync
+    + 'static
 {
 }
 
 impl<K> Object for K where
-    K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + DeserializeOwned + Serialize + Send + Sync + 'static
+    K: Resource<DynamicType = ()>
+        + Clone
+        + std::fmt::Debug
+        + DeserializeOwned
+        + Serialize
+        + Send
+        + Sync
+        + 'static
 {
 }
 
@@ -88,7 +109,10 @@ impl Server {
         let process = Command::new(ovn.program(Program::OvsdbServer))
             .args(["--log-file=/dev/null", "--no-chdir"])
             .arg(format!("--remote=punix:{}", file("sock").display()))
-            .args([option("unixctl", &file("ctl")), option("pidfile", &file("pid"))])
+            .args([
+                option("unixctl", &file("ctl")),
+                option("pidfile", &file("pid")),
+            ])
             .arg(file("db"))
             .stderr(Stdio::null())
             .spawn()
@@ -105,7 +129,9 @@ impl Server {
         let Ok(pid) = std::fs::read_to_string(self.folder.path().join("pid")) else {
             return;
         };
-        let sent = Command::new("kill").args([&format!("-{signal}"), pid.trim()]).status();
+        let sent = Command::new("kill")
+            .args([&format!("-{signal}"), pid.trim()])
+            .status();
         assert!(sent.expect("kill runs").success());
     }
 }
@@ -121,7 +147,9 @@ impl Bench {
     }
 
     pub async fn without_kube_ovn() -> Self {
-        let ovn = obtain(&Progress::new(|step| println!("… {step}"))).await.expect("OVN is there");
+        let ovn = obtain(&Progress::new(|step| println!("… {step}")))
+            .await
+            .expect("OVN is there");
         let server = Server::start(&ovn);
         let api = KubeApi::new(Clock::machine()).expect("the API starts");
         let client = api.client("admin");
@@ -137,9 +165,13 @@ impl Bench {
             kube_ovn: None,
         };
         for definition in foreign_crds() {
-            bench.create::<CustomResourceDefinition>(&json!(definition)).await;
+            bench
+                .create::<CustomResourceDefinition>(&json!(definition))
+                .await;
         }
-        bench.create::<Namespace>(&json!({"metadata": {"name": NAMESPACE}})).await;
+        bench
+            .create::<Namespace>(&json!({"metadata": {"name": NAMESPACE}}))
+            .await;
         for (node, trunk) in [("node1", true), ("node2", true), ("node3", false)] {
             let labels = trunk.then(|| json!({"proxmox.cozystack.io/trunk": "true"}));
             bench
@@ -169,7 +201,9 @@ impl Bench {
     /// Writes of the stand-in that changed something so far.
     pub fn writes(&self) -> u64 {
         let writes = self.api.writes();
-        let theirs = writes.iter().filter(|((identity, _), _)| identity == "kube-ovn-controller");
+        let theirs = writes
+            .iter()
+            .filter(|((identity, _), _)| identity == "kube-ovn-controller");
         theirs.map(|(_, count)| count).sum()
     }
 
@@ -184,7 +218,11 @@ impl Bench {
             .args(args)
             .output()
             .expect("ovn-nbctl runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("ovn-nbctl writes text")
     }
 
@@ -203,12 +241,17 @@ impl Bench {
     }
 
     pub async fn patch<K: Object>(&self, name: &str, patch: Value) {
-        let patched = self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch));
-        patched.await.expect("is patched");
+        let (api, params) = (self.api::<K>(), PatchParams::default());
+        api.patch(name, &params, &Patch::Merge(patch))
+            .await
+            .expect("is patched");
     }
 
     pub async fn delete<K: Object>(&self, name: &str) {
-        self.api::<K>().delete(name, &DeleteParams::default()).await.expect("is deleted");
+        self.api::<K>()
+            .delete(name, &DeleteParams::default())
+            .await
+            .expect("is deleted");
     }
 
     /// Waits until the object is such.
@@ -230,16 +273,77 @@ impl Bench {
         self.when(name, |object: &K| is_ready(&json!(object))).await
     }
 
+    /// Waits until the Subnet is ready for this reason.
+    pub async fn ready_with(&self, name: &str, reason: &str) {
+        let wanted = ("True".to_owned(), reason.to_owned());
+        self.when(name, |subnet| condition(subnet, "Ready") == wanted)
+            .await;
+    }
+
+    /// Waits until the Subnet is refused for this reason, in words that contain these.
+    pub async fn refused(&self, name: &str, reason: &str, words: &str) -> Subnet {
+        let wanted = ("False".to_owned(), reason.to_owned());
+        let subnet = self
+            .when(name, |subnet| condition(subnet, "Ready") == wanted)
+            .await;
+        assert_eq!(
+            condition(&subnet, "Error"),
+            ("True".to_owned(), reason.to_owned())
+        );
+        let conditions = json!(subnet.status.as_ref().map(|status| &status.conditions));
+        assert!(conditions.to_string().contains(words), "{conditions:#}");
+        subnet
+    }
+
+    /// Waits until everything that wanted a pass had one: Subnets come last but for addresses and
+    /// pods, in the order of their names.
+    pub async fn settle(&self) {
+        let name = "zz-settled";
+        self.vpc(name, json!({})).await;
+        let spec = json!({"vpc": name, "cidrBlock": "10.99.0.0/24", "provider": "ovn"});
+        self.subnet("zzz", spec).await;
+        self.ready::<Subnet>("zzz").await;
+        self.delete::<Subnet>("zzz").await;
+        self.gone::<Subnet>("zzz").await;
+        self.delete::<Vpc>(name).await;
+        self.gone::<Vpc>(name).await;
+        self.northbound_when("the end of what settling made", |replica| {
+            let switches = replica.rows::<LogicalSwitch>().unwrap_or_default();
+            let routers = replica.rows::<LogicalRouter>().unwrap_or_default();
+            switches.values().all(|row| row.name != "zzz")
+                && routers.values().all(|row| row.name != name)
+        })
+        .await;
+    }
+
+    /// The Subnet is being deleted and still there after everything had its pass.
+    pub async fn stays_terminating(&self, name: &str) {
+        self.settle().await;
+        let subnet = self.get::<Subnet>(name).await;
+        assert!(
+            subnet.metadata.deletion_timestamp.is_some(),
+            "{name} is not being deleted"
+        );
+    }
+
     /// Waits until the database is such.
     pub async fn northbound_when(&self, what: &str, such: impl Fn(&Replica) -> bool) {
         let found = timeout(PATIENCE, self.northbound.when(such)).await;
-        assert!(found.is_ok(), "{what} is not so:\n{}", self.nbctl(&["show"]));
+        assert!(
+            found.is_ok(),
+            "{what} is not so:\n{}",
+            self.nbctl(&["show"])
+        );
     }
 
     /// The rows of a table, as they are now.
     pub fn rows<T: Table>(&self) -> Vec<T> {
         let replica = self.northbound.replica();
-        replica.rows::<T>().expect("is monitored").into_values().collect()
+        replica
+            .rows::<T>()
+            .expect("is monitored")
+            .into_values()
+            .collect()
     }
 
     pub async fn network(&self) {
@@ -262,11 +366,13 @@ impl Bench {
     }
 
     pub async fn vpc(&self, name: &str, spec: Value) {
-        self.create::<Vpc>(&json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.create::<Vpc>(&json!({"metadata": {"name": name}, "spec": spec}))
+            .await;
     }
 
     pub async fn subnet(&self, name: &str, spec: Value) {
-        self.create::<Subnet>(&json!({"metadata": {"name": name}, "spec": spec})).await;
+        self.create::<Subnet>(&json!({"metadata": {"name": name}, "spec": spec}))
+            .await;
     }
 
     /// Provider network, Vlan 214, Vpc and the VLAN subnet `s` on them, all ready.
@@ -275,7 +381,9 @@ impl Bench {
         bench.network().await;
         bench.vlan("vlan-214", 214).await;
         bench.vpc("v", json!({})).await;
-        bench.subnet("s", vlan_subnet("vlan-214", "172.20.10.0/24")).await;
+        bench
+            .subnet("s", vlan_subnet("vlan-214", "172.20.10.0/24"))
+            .await;
         bench.ready::<Subnet>("s").await;
         bench
     }
@@ -307,7 +415,9 @@ impl Bench {
 /// Creates an object given without kind.
 pub async fn create<K: Object>(api: &Api<K>, object: &Value) {
     let object: K = serde_json::from_value(object.clone()).expect("is of its kind");
-    api.create(&PostParams::default(), &object).await.expect("is created");
+    api.create(&PostParams::default(), &object)
+        .await
+        .expect("is created");
 }
 
 /// Waits until the object is such.
@@ -323,7 +433,10 @@ pub async fn when<K: Object>(api: Api<K>, name: &str, such: impl Fn(&K) -> bool)
 
 /// Waits until the object is gone.
 pub async fn gone<K: Object>(api: Api<K>, name: &str) {
-    let found = timeout(PATIENCE, await_condition(api, name, |it: Option<&K>| it.is_none()));
+    let found = timeout(
+        PATIENCE,
+        await_condition(api, name, |it: Option<&K>| it.is_none()),
+    );
     found.await.expect("goes in time").expect("can be watched");
 }
 
@@ -334,9 +447,29 @@ pub fn vlan_subnet(vlan: &str, cidr: &str) -> Value {
     })
 }
 
+/// Status and reason of a Subnet's condition.
+pub fn condition(subnet: &Subnet, kind: &str) -> (String, String) {
+    let conditions = subnet
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_deref());
+    let found = causeway_api::kubeovn::condition(conditions, kind)
+        .cloned()
+        .unwrap_or_default();
+    (
+        found.status.unwrap_or_default(),
+        found.reason.unwrap_or_default(),
+    )
+}
+
 fn is_ready(object: &Value) -> bool {
-    let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|it| it["type"] == "Ready" && it["status"] == "True")
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|it| it["type"] == "Ready" && it["status"] == "True")
         || object.pointer("/status/standby") == Some(&json!(true))
 }
 
@@ -358,7 +491,10 @@ pub struct Notes {
 impl Default for Notebook {
     fn default() -> Self {
         let notes = Arc::new(watch::channel(Notes::default()).0);
-        Self { notes, broken: Arc::default() }
+        Self {
+            notes,
+            broken: Arc::default(),
+        }
     }
 }
 
@@ -384,7 +520,13 @@ impl Notebook {
 
 impl Cni for Notebook {
     async fn carry_trunk(&self, node: &str, trunk: &Trunk) -> Result<TrunkReport, CniError> {
-        if self.broken.lock().expect("no test panicked holding it").as_deref() == Some(node) {
+        if self
+            .broken
+            .lock()
+            .expect("no test panicked holding it")
+            .as_deref()
+            == Some(node)
+        {
             return Err(CniError {
                 action: format!("carrying {}", trunk.provider_network),
                 node: node.to_owned(),
@@ -400,7 +542,9 @@ impl Cni for Notebook {
 
     async fn drop_trunk(&self, node: &str, provider_network: &str) -> Result<(), CniError> {
         self.notes.send_modify(|notes| {
-            notes.trunks.remove(&(node.to_owned(), provider_network.to_owned()));
+            notes
+                .trunks
+                .remove(&(node.to_owned(), provider_network.to_owned()));
         });
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! `data` holds the recorded objects and rows of a site with one VPC, a VLAN subnet with logical
 //! gateway, a private overlay subnet and two pods.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test may")]
+
 mod bench;
 mod packets;
 mod pods;

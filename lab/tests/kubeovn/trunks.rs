@@ -9,13 +9,18 @@ use crate::bench::{Bench, Notes};
 
 fn interfaces(notes: &Notes) -> Vec<(&str, &str)> {
     let trunks = notes.trunks.iter();
-    trunks.map(|((node, _), trunk)| (node.as_str(), trunk.interface.as_str())).collect()
+    trunks
+        .map(|((node, _), trunk)| (node.as_str(), trunk.interface.as_str()))
+        .collect()
 }
 
 fn labels(node: &Node) -> Vec<(&str, &str)> {
     let labels = node.labels().iter();
     let theirs = labels.filter_map(|(key, value)| {
-        Some((key.strip_prefix("pve-default.provider-network.kubernetes.io/")?, value.as_str()))
+        Some((
+            key.strip_prefix("pve-default.provider-network.kubernetes.io/")?,
+            value.as_str(),
+        ))
     });
     theirs.collect()
 }
@@ -23,7 +28,11 @@ fn labels(node: &Node) -> Vec<(&str, &str)> {
 fn ready_nodes(network: &ProviderNetwork) -> (Vec<String>, Vec<String>, bool) {
     let status = network.status.clone().unwrap_or_default();
     let (ready, not) = (status.ready_nodes, status.not_ready_nodes);
-    (ready.unwrap_or_default(), not.unwrap_or_default(), status.ready == Some(true))
+    (
+        ready.unwrap_or_default(),
+        not.unwrap_or_default(),
+        status.ready == Some(true),
+    )
 }
 
 fn names(names: &[&str]) -> Vec<String> {
@@ -37,7 +46,13 @@ async fn trunks_carry_the_numbers_that_the_provider_network_lists() {
     bench.vlan("a", 214).await;
     bench.vlan("b", 0).await;
     bench.vlan("c", 300).await;
-    let both = |notes: &Notes| notes.trunks.len() == 2 && notes.trunks.values().all(|it| it.vlans == [214, 300].into());
+    let both = |notes: &Notes| {
+        notes.trunks.len() == 2
+            && notes
+                .trunks
+                .values()
+                .all(|it| it.vlans == [214, 300].into())
+    };
     bench.cni.when("214 and 300 on both nodes", both).await;
     bench.delete::<Vlan>("a").await;
     let one = |notes: &Notes| notes.trunks.values().all(|it| it.vlans == [300].into());
@@ -49,16 +64,35 @@ async fn nodes_are_chosen_by_selector_and_the_others_are_marked_excluded() {
     let bench = Bench::start().await;
     bench.network().await;
     let both = (names(&["node1", "node2"]), vec![], true);
-    bench.when("pve-default", |network| ready_nodes(network) == both).await;
-    assert_eq!(interfaces(&bench.cni.now()), [("node1", "eth1"), ("node2", "eth1")]);
+    bench
+        .when("pve-default", |network| ready_nodes(network) == both)
+        .await;
+    assert_eq!(
+        interfaces(&bench.cni.now()),
+        [("node1", "eth1"), ("node2", "eth1")]
+    );
     let carrying = [("interface", "eth1"), ("mtu", "1500"), ("ready", "true")];
     assert_eq!(labels(&bench.get("node1").await), carrying);
-    bench.when("node3", |node| labels(node) == [("exclude", "true")]).await;
+    bench
+        .when("node3", |node| labels(node) == [("exclude", "true")])
+        .await;
 
-    bench.patch::<Node>("node2", json!({"metadata": {"labels": {"proxmox.cozystack.io/trunk": null}}})).await;
+    bench
+        .patch::<Node>(
+            "node2",
+            json!({"metadata": {"labels": {"proxmox.cozystack.io/trunk": null}}}),
+        )
+        .await;
     let one = (names(&["node1"]), vec![], true);
-    bench.when("pve-default", |network| ready_nodes(network) == one).await;
-    bench.cni.when("the trunk's end", |notes| interfaces(notes) == [("node1", "eth1")]).await;
+    bench
+        .when("pve-default", |network| ready_nodes(network) == one)
+        .await;
+    bench
+        .cni
+        .when("the trunk's end", |notes| {
+            interfaces(notes) == [("node1", "eth1")]
+        })
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -75,8 +109,13 @@ async fn without_selector_all_but_the_excluded_nodes_carry_on_their_own_nic() {
         }))
         .await;
     let wanted = [("node1", "eth1"), ("node3", "ens9")];
-    bench.cni.when("two trunks", |notes| interfaces(notes) == wanted).await;
-    bench.when("node2", |node| labels(node) == [("exclude", "true")]).await;
+    bench
+        .cni
+        .when("two trunks", |notes| interfaces(notes) == wanted)
+        .await;
+    bench
+        .when("node2", |node| labels(node) == [("exclude", "true")])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,8 +124,11 @@ async fn a_node_that_cannot_carry_is_not_ready_and_says_why() {
     bench.cni.break_node(Some("node2"));
     bench.network().await;
     let broken = (names(&["node1"]), names(&["node2"]), false);
-    let network = bench.when("pve-default", |network| {
-        let conditions = network.status.as_ref().and_then(|it| it.conditions.as_ref());
+    let network = bench.when("pve-default", |network: &ProviderNetwork| {
+        let conditions = network
+            .status
+            .as_ref()
+            .and_then(|it| it.conditions.as_ref());
         ready_nodes(network) == broken && conditions.map(Vec::len) == Some(2)
     });
     let status = network.await.status.unwrap_or_default();
@@ -94,13 +136,18 @@ async fn a_node_that_cannot_carry_is_not_ready_and_says_why() {
     let failed = &conditions[1];
     assert_eq!(failed.node.as_deref(), Some("node2"));
     assert_eq!(failed.condition.status.as_deref(), Some("False"));
-    assert_eq!(failed.condition.reason.as_deref(), Some("InitOVSBridgeFailed"));
+    assert_eq!(
+        failed.condition.reason.as_deref(),
+        Some("InitOVSBridgeFailed")
+    );
     let message = failed.condition.message.as_deref().unwrap_or_default();
     assert!(message.contains("the NIC is gone"), "{message}");
 
     bench.cni.break_node(None);
     let whole = (names(&["node1", "node2"]), vec![], true);
-    bench.when("pve-default", |network| ready_nodes(network) == whole).await;
+    bench
+        .when("pve-default", |network| ready_nodes(network) == whole)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -110,7 +157,10 @@ async fn a_deleted_provider_network_leaves_no_trunk_and_no_label() {
     bench.when("node1", |node| labels(node).len() == 3).await;
     bench.when("node3", |node| labels(node).len() == 1).await;
     bench.delete::<ProviderNetwork>("pve-default").await;
-    bench.cni.when("no trunk", |notes| notes.trunks.is_empty()).await;
+    bench
+        .cni
+        .when("no trunk", |notes| notes.trunks.is_empty())
+        .await;
     for node in ["node1", "node2", "node3"] {
         bench.when(node, |node| labels(node).is_empty()).await;
     }

@@ -91,6 +91,17 @@ fn a_deleted_object_does_not_come_back_by_a_late_event_but_its_successor_does() 
 }
 
 #[test]
+fn an_answer_that_comes_after_the_objects_end_does_not_bring_it_back() {
+    let mut objects = empty();
+    objects.event(watcher::Event::Apply(thing("a", "1", 5)));
+    objects.event(watcher::Event::Delete(thing("a", "1", 7)));
+    objects.fold(thing("a", "1", 6));
+    assert!(versions(&objects).is_empty());
+    objects.fold(thing("a", "2", 8));
+    assert_eq!(versions(&objects), [8]);
+}
+
+#[test]
 fn a_delete_event_of_the_predecessor_leaves_the_successor() {
     let mut objects = empty();
     objects.take(thing("a", "2", 9));
