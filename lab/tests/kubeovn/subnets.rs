@@ -3,7 +3,7 @@
 use causeway_api::kubeovn::{IP, Subnet, Vlan};
 use causeway_ovn::{
     Replica,
-    nb::{LogicalRouterPolicy, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort},
+    nb::{Acl, LogicalRouterPolicy, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort},
 };
 use serde_json::json;
 
@@ -228,4 +228,44 @@ async fn a_subnet_without_its_vpc_waits_without_saying_so() {
     assert_eq!(condition(&subnet, "Ready"), (String::new(), String::new()));
     bench.vpc("v", json!({})).await;
     bench.ready::<Subnet>("s").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subnet_taken_off_its_vlan_keeps_its_port_there_and_the_silence() {
+    let bench = Bench::with_vlan_subnet().await;
+    let before = bench.rows::<Acl>();
+    bench
+        .patch::<Subnet>("s", json!({"spec": {"vlan": null}}))
+        .await;
+    bench.settle().await;
+    assert_eq!(remains(&bench.northbound.replica()), [true; 4]);
+    let ports = bench.rows::<LogicalSwitchPort>();
+    let port = ports.iter().find(|row| row.name == "localnet.s");
+    assert_eq!(port.and_then(|port| port.tag), Some(214));
+    assert_eq!(listed(&bench.get("vlan-214").await), ["s"]);
+    assert_eq!(bench.rows::<Acl>(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_subnets_made_at_once_become_ready() {
+    let bench = Bench::start().await;
+    bench.network().await;
+    let begun = std::time::Instant::now();
+    for vpc in 0..10 {
+        bench.vpc(&format!("v{vpc}"), json!({})).await;
+    }
+    for number in 0..200_u16 {
+        let name = format!("s{number:03}");
+        bench.vlan(&name, 1000 + number).await;
+        let mut spec = vlan_subnet(&name, &format!("10.{number}.0.0/24"));
+        spec["vpc"] = format!("v{}", number % 10).into();
+        bench.subnet(&name, spec).await;
+    }
+    for number in 0..200 {
+        bench.ready::<Subnet>(&format!("s{number:03}")).await;
+    }
+    let (took, writes) = (begun.elapsed().as_secs_f64(), bench.writes());
+    println!("200 subnets ready after {took:.1} s and {writes} writes");
+    let switches = bench.rows::<LogicalSwitch>();
+    assert_eq!(switches.len(), 202);
 }

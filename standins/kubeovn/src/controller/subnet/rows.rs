@@ -264,15 +264,18 @@ impl<'a> Rows<'a> {
             .vlan
             .as_deref()
             .is_some_and(|vlan| !vlan.is_empty());
+        // A Subnet that was taken off its Vlan keeps its port there.
+        let port = localnet_port(&self.name);
+        let on_wire = on_vlan || named::<LogicalSwitchPort>(self.replica, &port)?.is_some();
         let (_, router_port) = self.router_port_names();
-        let wanted = (on_vlan && has_router_port(subnet)).then(|| Acl {
+        let wanted = (on_wire && has_router_port(subnet)).then(|| Acl {
             direction: "from-lport".into(),
             // Before anything else that could decide.
             priority: 32767,
             matches: format!(
                 "inport == \"{}\" && arp.tpa == {} && arp.op == 1 && \
                  !is_chassis_resident(\"cr-{router_port}\")",
-                localnet_port(&self.name),
+                port,
                 self.pool.gateway(),
             ),
             action: "drop".into(),
