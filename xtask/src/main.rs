@@ -38,6 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn task() -> Result<bool> {
+    // Wherever it was called from, paths are relative to the workspace.
+    std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))?;
     let mut arguments = std::env::args().skip(1);
     let task = arguments.next().unwrap_or_else(|| "help".to_owned());
     let rest: Vec<String> = arguments.collect();

@@ -9,15 +9,17 @@ use crate::{
     run::{Tally, cargo, step},
 };
 
-/// Built once and then run as root, where cargo itself may not be.
-const PROGRAM: &str = "target/debug/causeway";
-const PACKETS: &str = "target/debug/packets";
+/// A program that cargo has built: run directly, because it runs as root where cargo may not.
+fn built(program: &str) -> String {
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    format!("{target}/debug/{program}")
+}
 
 /// `causeway demo` on whatever machine this is.
 pub fn demo(arguments: &[String]) -> Result<bool> {
     packages::install()?;
     build("causeway-cli")?;
-    let mut command = packages::as_root(PROGRAM);
+    let mut command = packages::as_root(&built("causeway"));
     command.arg("demo").args(arguments);
     Ok(command.status()?.success())
 }
@@ -26,7 +28,7 @@ pub fn demo(arguments: &[String]) -> Result<bool> {
 pub fn packets(arguments: &[String]) -> Result<bool> {
     packages::install()?;
     build("causeway-lab")?;
-    let mut command = packages::as_root(PACKETS);
+    let mut command = packages::as_root(&built("packets"));
     command.args(arguments);
     Ok(command.status()?.success())
 }
@@ -48,7 +50,7 @@ pub fn test() -> Result<bool> {
         command
     };
     let root = |program: &str, arguments: &[&str]| {
-        let mut command = packages::as_root(program);
+        let mut command = packages::as_root(&built(program));
         command.args(arguments);
         command
     };
@@ -62,8 +64,8 @@ pub fn test() -> Result<bool> {
             "tests",
             cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]),
         ),
-        ("packets", root(PACKETS, &[])),
-        ("demo", root(PROGRAM, &["demo"])),
+        ("packets", root("packets", &[])),
+        ("demo", root("causeway", &["demo"])),
         (
             "clippy",
             cargo(&[
