@@ -370,8 +370,8 @@ pub fn gateway_finding(
         return Finding::bad(
             Reason::NoGatewayChassis,
             format!(
-                "router port \"{name}\" has no gateway chassis ({} healthy trunk nodes)",
-                healthy.len()
+                "router port \"{name}\" has no gateway chassis ({})",
+                crate::vpc::counted(healthy.len() as u64, "healthy trunk node")
             ),
         );
     }

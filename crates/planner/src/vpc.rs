@@ -46,6 +46,14 @@ pub fn some_names<T: ToString>(names: impl Iterator<Item = T>) -> String {
     }
 }
 
+/// `1 network`, `2 networks`.
+pub fn counted(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 /// The VPCs that something in the snapshot belongs to: those that exist, and those whose labels
 /// something still bears.
 pub fn known_vpcs(snapshot: &Snapshot) -> BTreeSet<VpcKey> {
@@ -152,7 +160,10 @@ impl<'a> Pass<'a> {
                     input: object.spec.clone(),
                 },
             },
-            Err(violations) => refused(some_names(violations.iter())),
+            Err(violations) => {
+                let broken: Vec<String> = violations.iter().map(ToString::to_string).collect();
+                refused(broken.join("; "))
+            }
         }
     }
 

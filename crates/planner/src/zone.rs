@@ -19,6 +19,7 @@ use crate::{
     },
     plan::{self, Kind, Object, Plan, StatusWrite, Step, Target, Wanted},
     snapshot::{Meta, Mirror, Moment, NodeState, ProviderNetworkState, Seen, Snapshot, ZoneStatus},
+    vpc::{counted, some_names},
 };
 
 /// Names listed in a status or message at the most.
@@ -202,9 +203,9 @@ impl<'a> Pass<'a> {
             return Finding::bad(
                 Reason::InUse,
                 format!(
-                    "{} networks use the zone: {}",
-                    networks.len(),
-                    crate::vpc::some_names(networks.iter())
+                    "held by {} of the zone: {}",
+                    counted(networks.len() as u64, "network"),
+                    some_names(networks.iter())
                 ),
             );
         }
@@ -411,9 +412,9 @@ pub fn no_trunk_nodes(provider: &str, nodes: &TrunkNodes) -> String {
             .to_owned()
     } else {
         format!(
-            "none of {} trunk nodes is ready on ProviderNetwork \"{provider}\": {}",
-            nodes.selected.len(),
-            crate::vpc::some_names(nodes.selected.iter())
+            "none of {} is ready on ProviderNetwork \"{provider}\": {}",
+            counted(nodes.selected.len() as u64, "trunk node"),
+            some_names(nodes.selected.iter())
         )
     }
 }
@@ -422,9 +423,9 @@ fn waiting_for_vlans<T: ToString>(names: impl ExactSizeIterator<Item = T>) -> Fi
     Finding::bad(
         Reason::Terminating,
         format!(
-            "waits for {} Vlans to go: {}",
-            names.len(),
-            crate::vpc::some_names(names)
+            "waits for {} to go: {}",
+            counted(names.len() as u64, "Vlan"),
+            some_names(names)
         ),
     )
 }

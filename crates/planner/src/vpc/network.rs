@@ -454,11 +454,11 @@ impl Pass<'_> {
             return finding;
         }
         let Some(seen) = self.snapshot.subnets.get(id.as_str()) else {
-            return Finding::pending(if trunk.is_true() {
-                "Subnet"
+            return if trunk.is_true() {
+                Finding::pending(format!("Subnet \"{id}\""))
             } else {
-                "the trunk"
-            });
+                Finding::pending("the trunk")
+            };
         };
         let status = seen.status.clone().unwrap_or_default();
         let on_vlan = self.held_vlan(id).is_some_and(|held| {

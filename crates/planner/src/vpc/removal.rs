@@ -227,12 +227,7 @@ impl Pass<'_> {
             (false, 0) => names,
             (false, _) => format!("{names}; {machines} of InClusterIPPool \"{id}\""),
         };
-        let are_gone = if count == 1 {
-            "address is gone"
-        } else {
-            "addresses are gone"
-        };
-        let message = format!("held until {count} {are_gone}: {who}");
+        let message = format!("held by {}: {who}", addresses_in_use(count));
         Some(Finding::bad(Reason::InUse, message))
     }
 
@@ -268,5 +263,12 @@ impl Pass<'_> {
             (ConditionType::GatewayReady, going()),
             (ConditionType::PoolReady, going()),
         ]
+    }
+}
+
+fn addresses_in_use(count: u64) -> String {
+    match count {
+        1 => "1 address in use".to_owned(),
+        _ => format!("{count} addresses in use"),
     }
 }

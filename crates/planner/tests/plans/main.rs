@@ -5,7 +5,11 @@
 #![allow(clippy::expect_used, clippy::panic)] // functions that tests share are tests, too
 
 mod build;
+mod cases;
 mod essence;
+mod gateways;
 mod random;
 mod stories;
+mod value;
+mod view;
 mod world;

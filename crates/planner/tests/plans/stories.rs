@@ -217,14 +217,14 @@ fn a_vpc_in_use_carries_on_until_the_last_address_is_gone() {
         network_ready(&world, "workers"),
         (
             Reason::InUse,
-            "held until 1 address is gone: pod tenant-example/web-0".to_owned()
+            "held by 1 address in use: pod tenant-example/web-0".to_owned()
         )
     );
     assert_eq!(
         network_ready(&world, "data"),
         (
             Reason::InUse,
-            "held until 2 addresses are gone: 2 of InClusterIPPool \"subnet-23f8bcb1\"".to_owned()
+            "held by 2 addresses in use: 2 of InClusterIPPool \"subnet-23f8bcb1\"".to_owned()
         )
     );
     assert_eq!(world.seen.networks.len(), 2, "tiny is not used and goes");
@@ -290,7 +290,7 @@ fn a_zone_in_use_is_held_and_goes_with_its_trunk_after_the_last_number_has_reste
     assert_eq!(ready.reason, Reason::InUse);
     assert_eq!(
         ready.message,
-        "3 networks use the zone: tenant-example/subnet-23f8bcb1, \
+        "held by 3 networks of the zone: tenant-example/subnet-23f8bcb1, \
          tenant-example/subnet-503dfbc9, tenant-example/subnet-7bb6e3ad"
     );
     assert_eq!(

@@ -162,7 +162,7 @@ impl World {
     pub fn run(&mut self, key: &Key) -> bool {
         if *key == Key::Northbound {
             let plan = plan_northbound(&self.seen);
-            return self.write_northbound(&plan);
+            return self.write_rows(&plan);
         }
         let plan = planned(key, &self.seen);
         let changed = !plan.is_empty();

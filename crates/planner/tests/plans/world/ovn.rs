@@ -10,7 +10,7 @@ use super::{Reaction, World};
 
 impl World {
     /// One transaction; it fails as a whole if a port's rows are not those that the plan saw.
-    pub(super) fn write_northbound(&mut self, plan: &NorthboundPlan) -> bool {
+    pub fn write_rows(&mut self, plan: &NorthboundPlan) -> bool {
         if plan.is_empty() {
             return false;
         }
