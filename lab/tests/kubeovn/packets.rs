@@ -10,7 +10,7 @@ use causeway_api::{
 };
 use causeway_kubeapi::{Clock, KubeApi};
 use causeway_kubeovn::{KubeOvn, monitors};
-use causeway_lab::{Options, Progress, Site, Vm};
+use causeway_lab::{Guest, Options, Progress, Site, Vm};
 use causeway_ovn::{Client, Remote};
 use k8s_openapi::{
     api::core::v1::Node,
@@ -72,6 +72,18 @@ async fn vlan_subnet_on(site: &Site, api: &KubeApi) -> KubeOvn {
     kube_ovn
 }
 
+async fn vm_on(site: &Site, hypervisor: &str, last: u8) -> Guest {
+    let vm = Vm {
+        hypervisor: hypervisor.into(),
+        name: format!("vm{last}"),
+        tag: 214,
+        mac: format!("bc:24:11:00:00:{last:02x}"),
+        address: format!("172.20.10.{last}/24").parse().expect("an address"),
+        gateway: Some(GATEWAY),
+    };
+    site.vm(vm).await.expect("a VM can be made")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gateway_is_silent_to_the_vlan_until_a_chassis_has_it() {
     let site = Site::start(
@@ -83,28 +95,8 @@ async fn the_gateway_is_silent_to_the_vlan_until_a_chassis_has_it() {
     .expect("a site can be built");
     let api = KubeApi::new(Clock::machine()).expect("the API starts");
     let kube_ovn = vlan_subnet_on(&site, &api).await;
-    let vm = site
-        .vm(Vm {
-            hypervisor: "pve1".into(),
-            name: "vm1".into(),
-            tag: 214,
-            mac: "bc:24:11:00:00:0a".into(),
-            address: "172.20.10.10/24".parse().expect("an address"),
-            gateway: Some(GATEWAY),
-        })
-        .await
-        .expect("a VM can be made");
-    let neighbour = site
-        .vm(Vm {
-            hypervisor: "pve2".into(),
-            name: "vm2".into(),
-            tag: 214,
-            mac: "bc:24:11:00:00:0b".into(),
-            address: "172.20.10.11/24".parse().expect("an address"),
-            gateway: Some(GATEWAY),
-        })
-        .await
-        .expect("a VM can be made");
+    let vm = vm_on(&site, "pve1", 10).await;
+    let neighbour = vm_on(&site, "pve2", 11).await;
     // All flows are in place on all chassis before silence means anything.
     site.nbctl(["--wait=hv", "sync"])
         .await

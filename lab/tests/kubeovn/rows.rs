@@ -1,24 +1,25 @@
 //! What of the rows is left alone and what is not.
 
 use causeway_api::kubeovn::{Subnet, Vpc};
+use causeway_ovn::Replica;
 use causeway_ovn::nb::{Acl, LogicalRouterPolicy, LogicalRouterPort, LogicalRouterStaticRoute};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 use crate::bench::Bench;
 
-fn router_port(bench: &Bench) -> LogicalRouterPort {
-    let rows = bench.rows::<LogicalRouterPort>();
-    rows.into_iter()
+fn router_port(replica: &Replica) -> LogicalRouterPort {
+    let rows = replica.rows::<LogicalRouterPort>();
+    rows.expect("is monitored")
+        .into_values()
         .find(|row| row.name == "v-s")
         .expect("the port is there")
 }
 
-fn policies(bench: &Bench) -> Vec<(i64, String)> {
-    let rows = bench.rows::<LogicalRouterPolicy>();
-    let mut rows: Vec<_> = rows
-        .into_iter()
-        .map(|row| (row.priority, row.matches))
-        .collect();
+fn policies(replica: &Replica) -> Vec<(i64, String)> {
+    let rows = replica.rows::<LogicalRouterPolicy>();
+    let rows = rows.expect("is monitored").into_values();
+    let mut rows: Vec<_> = rows.map(|row| (row.priority, row.matches)).collect();
     rows.sort();
     rows.retain(|(_, matches)| !matches.contains("10.244") && !matches.contains("100.64"));
     rows
@@ -55,9 +56,12 @@ async fn a_router_port_keeps_what_others_set_until_it_is_made_again() {
         "external_ids:theirs=yes",
     ]);
     bench
-        .northbound_when("the option", |_| router_port_has_options(&bench))
+        .northbound_when("the option", |replica| {
+            let port = router_port(replica);
+            !port.options.is_empty() && !port.gateway_chassis.is_empty()
+        })
         .await;
-    let before = router_port(&bench);
+    let before = router_port(&bench.northbound.replica());
     assert_eq!(before.gateway_chassis.len(), 1);
 
     touch(&bench, "172.20.10.9").await;
@@ -77,7 +81,7 @@ async fn a_router_port_keeps_what_others_set_until_it_is_made_again() {
     bench.stop_kube_ovn().await;
     bench.start_kube_ovn();
     touch(&bench, "172.20.10.8").await;
-    assert_eq!(router_port(&bench), before);
+    assert_eq!(router_port(&bench.northbound.replica()), before);
 
     bench
         .patch::<Subnet>("s", json!({"spec": {"logicalGateway": false}}))
@@ -97,13 +101,9 @@ async fn a_router_port_keeps_what_others_set_until_it_is_made_again() {
             rows.is_ok_and(|rows| rows.values().any(|row| row.name == "v-s"))
         })
         .await;
-    let after = router_port(&bench);
+    let after = router_port(&bench.northbound.replica());
     assert_ne!(after.mac, before.mac);
     assert!(after.gateway_chassis.is_empty() && after.options.is_empty());
-}
-
-fn router_port_has_options(bench: &Bench) -> bool {
-    !router_port(bench).options.is_empty() && !router_port(bench).gateway_chassis.is_empty()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -193,7 +193,7 @@ async fn a_private_subnet_has_acls_and_only_those_of_kube_ovn_go_with_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn policies_without_keys_and_kube_ovns_own_routes_go_and_the_others_stay() {
+async fn policies_that_the_vpc_does_not_state_go_unless_they_have_the_keys() {
     let bench = Bench::with_vlan_subnet().await;
     bench.nbctl(&[
         "lr-policy-add",
@@ -202,46 +202,19 @@ async fn policies_without_keys_and_kube_ovns_own_routes_go_and_the_others_stay()
         "ip4.src == 192.0.2.1",
         "drop",
     ]);
-    bench.nbctl(&[
-        "lr-policy-add",
-        "v",
-        "31602",
-        "ip4.src == 192.0.2.2",
-        "drop",
+    let keyed =
+        "--id=@p create Logical_Router_Policy priority=31603 action=drop external_ids:subnet=x";
+    let keyed: Vec<_> = keyed.split(' ').collect();
+    let matches = ["match=\"ip4.src == 192.0.2.3\""];
+    let add = ["--", "add", "Logical_Router", "v", "policies", "@p"];
+    bench.nbctl(&[&["--"], keyed.as_slice(), &matches, &add].concat());
+    let stated = json!([
+        {"priority": 29900, "match": "ip4.dst == 10.60.0.0/24", "action": "allow"},
+        {"priority": 29800, "match": "ip4.dst == 10.61.0.0/24", "action": "reroute",
+         "nextHopIP": "172.20.10.5,172.20.10.6"},
     ]);
-    bench.nbctl(&[
-        "--",
-        "--id=@p",
-        "create",
-        "Logical_Router_Policy",
-        "priority=31603",
-        "action=drop",
-        "match=\"ip4.src == 192.0.2.3\"",
-        "external_ids:subnet=x",
-        "--",
-        "add",
-        "Logical_Router",
-        "v",
-        "policies",
-        "@p",
-    ]);
-    bench.nbctl(&["lr-route-add", "v", "198.51.100.0/24", "172.20.10.7"]);
-    let spec = json!({
-        "policyRoutes": [
-            {"priority": 29900, "match": "ip4.dst == 10.60.0.0/24", "action": "allow"},
-            {"priority": 29800, "match": "ip4.dst == 10.61.0.0/24", "action": "reroute", "nextHopIP": "172.20.10.5,172.20.10.6"},
-        ],
-        "staticRoutes": [
-            {"cidr": "0.0.0.0/0", "nextHopIP": "172.20.10.3"},
-            {"cidr": "0.0.0.0/0", "nextHopIP": "172.20.10.4"},
-        ],
-    });
-    bench.patch::<Vpc>("v", json!({"spec": spec})).await;
     bench
-        .northbound_when("the routes", |replica| {
-            let rows = replica.rows::<LogicalRouterStaticRoute>();
-            rows.is_ok_and(|rows| rows.values().any(|row| row.nexthop == "172.20.10.4"))
-        })
+        .patch::<Vpc>("v", json!({"spec": {"policyRoutes": stated}}))
         .await;
     let kept = [
         (29800, "ip4.dst == 10.61.0.0/24"),
@@ -249,47 +222,55 @@ async fn policies_without_keys_and_kube_ovns_own_routes_go_and_the_others_stay()
         (31000, "ip4.dst == 172.20.10.0/24"),
         (31603, "ip4.src == 192.0.2.3"),
     ];
-    assert_eq!(
-        policies(&bench),
-        kept.map(|(priority, matches)| (priority, matches.to_owned()))
-    );
-    let vpc = bench.get::<Vpc>("v").await;
-    let written = vpc
-        .spec
-        .static_routes
-        .iter()
-        .flatten()
-        .map(|route| route.policy.clone());
-    assert!(
-        written
-            .into_iter()
-            .all(|policy| policy.as_deref() == Some("policyDst")),
-        "{vpc:?}"
-    );
-
+    let are = |wanted: &[(i64, &str)]| {
+        let wanted: Vec<_> = wanted
+            .iter()
+            .map(|(at, matches)| (*at, (*matches).to_owned()))
+            .collect();
+        move |replica: &Replica| policies(replica) == wanted
+    };
+    bench.northbound_when("the policies", are(&kept)).await;
     bench
-        .patch::<Vpc>(
-            "v",
-            json!({"spec": {"policyRoutes": null, "staticRoutes": null}}),
-        )
+        .patch::<Vpc>("v", json!({"spec": {"policyRoutes": null}}))
         .await;
+    bench.northbound_when("the policies", are(&kept[2..])).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_routes_with_one_prefix_the_later_stays_and_foreign_routes_stay_too() {
+    let bench = Bench::with_vlan_subnet().await;
+    bench.nbctl(&["lr-route-add", "v", "198.51.100.0/24", "172.20.10.7"]);
+    let stated = json!([
+        {"cidr": "0.0.0.0/0", "nextHopIP": "172.20.10.3"},
+        {"cidr": "0.0.0.0/0", "nextHopIP": "172.20.10.4"},
+    ]);
     bench
-        .northbound_when("the routes' end", |replica| {
-            let rows = replica.rows::<LogicalRouterStaticRoute>();
-            rows.is_ok_and(|rows| rows.values().all(|row| !row.nexthop.ends_with(".4")))
+        .patch::<Vpc>("v", json!({"spec": {"staticRoutes": stated}}))
+        .await;
+    let hops = |replica: &Replica| {
+        let rows = replica
+            .rows::<LogicalRouterStaticRoute>()
+            .unwrap_or_default();
+        let hops: BTreeSet<_> = rows.into_values().map(|row| row.nexthop).collect();
+        hops.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    bench
+        .northbound_when("the routes", |it| {
+            hops(it) == "100.64.0.1 172.20.10.4 172.20.10.7"
         })
         .await;
-    let routes: Vec<_> = bench
-        .rows::<LogicalRouterStaticRoute>()
-        .into_iter()
-        .map(|row| row.ip_prefix)
-        .collect();
-    assert!(routes.contains(&"198.51.100.0/24".to_owned()), "{routes:?}");
-    assert_eq!(
-        policies(&bench),
-        [
-            (31000, "ip4.dst == 172.20.10.0/24".into()),
-            (31603, "ip4.src == 192.0.2.3".into())
-        ]
+    let vpc = bench.get::<Vpc>("v").await;
+    let mut routes = vpc.spec.static_routes.iter().flatten();
+    assert!(
+        routes.all(|route| route.policy.as_deref() == Some("policyDst")),
+        "{vpc:?}"
     );
+    bench
+        .patch::<Vpc>("v", json!({"spec": {"staticRoutes": null}}))
+        .await;
+    bench
+        .northbound_when("the foreign route", |it| {
+            hops(it) == "100.64.0.1 172.20.10.7"
+        })
+        .await;
 }
