@@ -10,7 +10,7 @@ use causeway_planner::{
 };
 
 /// What two runs of a story must agree on.
-pub fn essence(snapshot: &Snapshot) -> String {
+fn essence(snapshot: &Snapshot) -> Snapshot {
     let mut all = snapshot.clone();
     let owners: BTreeMap<Uid, String> = all
         .networks
@@ -60,7 +60,7 @@ pub fn essence(snapshot: &Snapshot) -> String {
             *confirmed = 0;
         }
     }
-    serde_saphyr::to_string(&all).expect("a snapshot can be written")
+    all
 }
 
 fn every_meta(all: &mut Snapshot, change: impl Fn(&mut Meta)) {
@@ -106,14 +106,18 @@ fn every_condition(all: &mut Snapshot, change: impl Fn(&mut Condition)) {
 /// Fails with the lines that differ.
 pub fn assert_alike(left: &Snapshot, right: &Snapshot, what: &str) {
     let (left, right) = (essence(left), essence(right));
+    if left == right {
+        return;
+    }
+    let text = |all: &Snapshot| serde_saphyr::to_string(all).expect("a snapshot can be written");
+    let (left, right) = (text(&left), text(&right));
     let only = |a: &str, b: &str| -> Vec<String> {
         let there: std::collections::BTreeSet<&str> = b.lines().collect();
         let lines = a.lines().enumerate();
         let other = lines.filter(|(_, line)| !there.contains(line));
         other.map(|(at, line)| format!("{at}: {line}")).collect()
     };
-    assert!(
-        left == right,
+    panic!(
         "{what}: only on the left: {:#?}\nonly on the right: {:#?}",
         only(&left, &right),
         only(&right, &left)

@@ -8,6 +8,7 @@ mod build;
 mod cases;
 mod essence;
 mod gateways;
+mod numbers;
 mod random;
 mod stories;
 mod value;

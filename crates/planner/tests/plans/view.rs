@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use causeway_planner::{
     conditions::Condition,
+    invariants,
     northbound::{NorthboundPlan, plan_northbound},
     plan::{Plan, StatusWrite, Step},
     snapshot::{GatewayNode, Moment, PoolState, Snapshot, SubnetReport, ZoneStatus},
@@ -15,6 +16,9 @@ use serde::Serialize;
 /// The plans of every key that has something to do.
 #[derive(Serialize)]
 pub struct Plans {
+    /// Invariants that the observed state breaks: somebody was there by hand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    broken: Vec<String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     zones: BTreeMap<String, KeyPlan>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -69,7 +73,9 @@ impl Plans {
         let vpcs = vpcs.map(|key| (key.to_string(), plan_vpc(&key, snapshot)));
         let busy = |plan: &Plan| !plan.is_empty() || plan.wake_at.is_some();
         let northbound = plan_northbound(snapshot);
+        let broken = invariants::check(snapshot);
         Self {
+            broken: broken.iter().map(ToString::to_string).collect(),
             zones: zones
                 .filter(|(_, plan)| busy(plan))
                 .map(|(name, plan)| (name, KeyPlan::of(plan)))
