@@ -1,4 +1,5 @@
-//! The kinds that the server has itself: Namespace, Node, Pod, Event, Lease and the CRDs.
+//! The kinds that the server has itself: Namespace, Node, Pod, Event, Lease, the CRDs and
+//! the configurations of admission webhooks.
 //!
 //! Their schemas are tables beside this file, taken from the OpenAPI description of Kubernetes
 //! 1.34 (types, list keys, enums, required fields; descriptions left out, deeply nested parts of
@@ -164,6 +165,30 @@ const ENTRIES: &[Entry] = &[
         table: include_str!("builtin/crd.json"),
         columns: &[("Created At", "date", 0, ".metadata.creationTimestamp")],
     },
+    Entry {
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        kind: "MutatingWebhookConfiguration",
+        plural: "mutatingwebhookconfigurations",
+        short: &[],
+        namespaced: false,
+        has_status: false,
+        nature: Nature::Webhooks,
+        table: include_str!("builtin/mutating_webhooks.json"),
+        columns: &[AGE],
+    },
+    Entry {
+        group: "admissionregistration.k8s.io",
+        version: "v1",
+        kind: "ValidatingWebhookConfiguration",
+        plural: "validatingwebhookconfigurations",
+        short: &[],
+        namespaced: false,
+        has_status: false,
+        nature: Nature::Webhooks,
+        table: include_str!("builtin/validating_webhooks.json"),
+        columns: &[AGE],
+    },
 ];
 
 /// The kinds, each in its one version.
@@ -252,6 +277,11 @@ pub(crate) fn prepare_new(nature: Nature, new: &mut Value) {
                 .entry("qosClass")
                 .or_insert_with(|| "BestEffort".into());
         }
-        Nature::Custom | Nature::Node | Nature::Event | Nature::Lease | Nature::Definition => {}
+        Nature::Custom
+        | Nature::Node
+        | Nature::Event
+        | Nature::Lease
+        | Nature::Definition
+        | Nature::Webhooks => {}
     }
 }

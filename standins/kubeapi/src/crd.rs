@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use crate::{
-    builtin,
+    builtin, cel,
     kinds::{Column, Kind, Nature, Resource},
     object::{self, strings},
     schema::{Schema, SchemaError},
@@ -90,8 +90,20 @@ pub(crate) fn faults(crd: &Value) -> Vec<FieldFault> {
             "must have exactly one version marked as storage version",
         ));
     }
+    let schema = |version: &'_ Value| version.pointer("/schema/openAPIV3Schema").cloned();
+    let shared = versions
+        .windows(2)
+        .all(|pair| schema(&pair[0]) == schema(&pair[1]));
     for (index, version) in versions.iter().enumerate() {
-        let path = format!("spec.versions[{index}].schema.openAPIV3Schema");
+        // One schema for all versions is told of once, in words of the older form of CRDs (seen).
+        if shared && index > 0 {
+            break;
+        }
+        let path = if shared {
+            "spec.validation.openAPIV3Schema".to_owned()
+        } else {
+            format!("spec.versions[{index}].schema.openAPIV3Schema")
+        };
         let Some(schema) = version.pointer("/schema/openAPIV3Schema") else {
             found.push(FieldFault::required(path, ""));
             continue;
@@ -102,8 +114,9 @@ pub(crate) fn faults(crd: &Value) -> Vec<FieldFault> {
                 "must not be empty at the root",
             ));
         }
-        if let Err(error) = Schema::read(&path, schema) {
-            found.push(FieldFault::invalid(path, &"".into(), &error.to_string()));
+        match Schema::read_shape(&path, schema) {
+            Ok(_) => found.extend(cel::definition_faults(schema, &path)),
+            Err(error) => found.push(FieldFault::invalid(path, &"".into(), &error.to_string())),
         }
     }
     found

@@ -11,11 +11,12 @@ use serde_json::Value;
 
 use crate::{
     KubeApi,
+    admission::Visit,
     kinds::{Kind, Nature},
     object::{self, FOREGROUND, ORPHAN, Object},
     remove::{CRD_CLEANUP, DeleteOptions},
     store::Store,
-    write::{Desk, Target},
+    write::{Desk, Part, Target},
 };
 
 /// Who collects, in [`KubeApi::writes`].
@@ -49,6 +50,7 @@ impl KubeApi {
                 store: &mut store,
                 clock: &self.inner.clock,
                 identity: COLLECTOR,
+                visit: &Visit::default(),
             };
             let done = desk.collect();
             all += done;
@@ -293,7 +295,7 @@ fn target<'a>(kind: &'a Kind, object: &'a Value) -> Target<'a> {
         kind,
         namespace: object::namespace(object),
         name: object::name(object),
-        status: false,
+        part: Part::Whole,
     }
 }
 

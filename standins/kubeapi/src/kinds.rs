@@ -49,6 +49,8 @@ pub(crate) enum Nature {
     Lease,
     /// The CRDs themselves.
     Definition,
+    /// Configurations of admission webhooks.
+    Webhooks,
 }
 
 impl Nature {
@@ -65,7 +67,10 @@ impl Nature {
 
     /// Whether objects count their spec changes in `metadata.generation`.
     pub(crate) fn has_generation(self) -> bool {
-        matches!(self, Self::Custom | Self::Definition | Self::Pod)
+        matches!(
+            self,
+            Self::Custom | Self::Definition | Self::Pod | Self::Webhooks
+        )
     }
 }
 

@@ -15,7 +15,9 @@
 //! deterministic; nothing happens by itself (the garbage collector is a step that somebody takes,
 //! [`KubeApi::collect_garbage`]).
 
+mod admission;
 mod builtin;
+mod cel;
 mod clock;
 mod crd;
 mod discovery;
@@ -63,6 +65,7 @@ pub struct KubeApi {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) clock: Clock,
+    pub(crate) webhooks: admission::Webhooks,
     store: Mutex<store::Store>,
 }
 
@@ -104,6 +107,7 @@ impl KubeApi {
         let api = Self {
             inner: Arc::new(Inner {
                 clock,
+                webhooks: admission::Webhooks::default(),
                 store: Mutex::new(store),
             }),
         };
@@ -126,12 +130,13 @@ impl KubeApi {
                 store: &mut store,
                 clock: &self.inner.clock,
                 identity: SERVER,
+                visit: &admission::Visit::default(),
             };
             let target = write::Target {
                 kind: &kind,
                 namespace: "",
                 name: "",
-                status: false,
+                part: write::Part::Whole,
             };
             desk.create(
                 target,

@@ -8,6 +8,7 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
+    admission::{Attributes, Operation},
     crd,
     kinds::Nature,
     object::{self, FOREGROUND, ORPHAN, Object},
@@ -26,6 +27,8 @@ const POD_GRACE: i64 = 30;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeleteOptions {
     dry_run: bool,
+    /// As they came.
+    stated: Value,
     uid: Option<String>,
     revision: Option<String>,
     grace: Option<i64>,
@@ -84,6 +87,11 @@ impl DeleteOptions {
         };
         Ok(Self {
             dry_run: query.dry_run()? || request::dry_run(listed)?,
+            stated: if json.is_object() {
+                json.clone()
+            } else {
+                json!({})
+            },
             uid: text("/preconditions/uid"),
             revision: text("/preconditions/resourceVersion"),
             grace,
@@ -95,6 +103,7 @@ impl DeleteOptions {
     pub(crate) fn of_exactly(object: &Value) -> Self {
         Self {
             uid: Some(object::uid(object).to_owned()),
+            stated: json!({}),
             ..Self::default()
         }
     }
@@ -117,12 +126,13 @@ impl Desk<'_> {
     ) -> Result<Removed, Failure> {
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         check_preconditions(target, &old, options)?;
+        self.admit_deletion(target, &old, options)?;
         let mut new = Value::clone(&old);
         match target.kind.nature {
             Nature::Namespace => self.mark_namespace(&mut new, options),
             Nature::Pod => self.mark_pod(&mut new, options),
             Nature::Definition => self.mark_definition(&mut new),
-            Nature::Custom | Nature::Node | Nature::Event | Nature::Lease => {}
+            Nature::Custom | Nature::Node | Nature::Event | Nature::Lease | Nature::Webhooks => {}
         }
         if target.kind.nature != Nature::Namespace {
             set_propagation(&mut new, options.propagation);
@@ -135,7 +145,7 @@ impl Desk<'_> {
                 && new.pointer("/spec/finalizers/0").is_some())
             || (target.kind.nature == Nature::Pod && graceful.is_some_and(|grace| grace > 0));
         if held {
-            mark(&mut new, &self.clock.stamp());
+            mark(&mut new, &self.stamp());
             if new == *old || options.dry_run {
                 return Ok(Removed::Waiting(if options.dry_run {
                     new.into()
@@ -154,10 +164,30 @@ impl Desk<'_> {
         ))
     }
 
+    /// Asks the webhooks about a deletion.
+    fn admit_deletion(
+        &mut self,
+        target: Target<'_>,
+        old: &Value,
+        options: &DeleteOptions,
+    ) -> Result<(), Failure> {
+        let asked = Attributes {
+            target,
+            operation: Operation::Delete,
+            name: target.name,
+            object: &Value::Null,
+            old,
+            dry_run: options.dry_run,
+            options: &options.stated,
+        };
+        self.mutate(asked)?;
+        self.validate(asked)
+    }
+
     fn mark_namespace(&self, new: &mut Value, options: &DeleteOptions) {
         object::map_mut(new, "status").insert("phase".into(), "Terminating".into());
         if !object::is_deleting(new) {
-            object::set_meta(new, "deletionTimestamp", self.clock.stamp().into());
+            object::set_meta(new, "deletionTimestamp", self.stamp().into());
             set_propagation(new, options.propagation);
         }
     }
@@ -208,7 +238,7 @@ impl Desk<'_> {
         {
             finalizers.push(CRD_CLEANUP.to_owned());
             object::set_finalizers(new, &finalizers);
-            crd::terminate(new, &self.clock.stamp());
+            crd::terminate(new, &self.stamp());
         }
     }
 }

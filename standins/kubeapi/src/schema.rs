@@ -35,6 +35,10 @@ pub(crate) struct Schema {
     pub(crate) atomic_map: bool,
     pub(crate) default: Option<Value>,
     pub(crate) rules: Rules,
+    /// `x-kubernetes-validations`.
+    pub(crate) validations: Vec<crate::cel::Rule>,
+    /// Whether there are such rules here or below.
+    pub(crate) ruled: bool,
 }
 
 /// JSON types, as far as a schema tells them apart.
@@ -107,7 +111,7 @@ pub(crate) enum ListKind {
 }
 
 impl ListKind {
-    fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+    pub(crate) fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
         match json.get("x-kubernetes-list-type").and_then(Value::as_str) {
             None | Some("atomic") => Ok(Self::Atomic),
             Some("set") => Ok(Self::Set),
@@ -168,11 +172,75 @@ pub(crate) enum SchemaError {
     /// A list-type that Kubernetes does not have.
     #[error("{path}.x-kubernetes-list-type: {list:?} is none of atomic, set, map")]
     List { path: String, list: String },
+    /// A rule that cannot be evaluated.
+    #[error("{path}.x-kubernetes-validations[{index}]")]
+    Rule {
+        path: String,
+        index: usize,
+        source: crate::cel::CelError,
+    },
 }
 
 impl Schema {
-    /// Reads the schema at `path` of a CRD (the path is for messages).
+    /// Reads the whole schema of a CRD's version, which stands at `path` (for messages).
     pub(crate) fn read(path: &str, json: &Value) -> Result<Self, SchemaError> {
+        let mut schema = Self::read_shape(path, json)?;
+        schema.read_validations(path, json, true)?;
+        Ok(schema)
+    }
+
+    /// Reads the CEL rules of this schema and of all below it.
+    fn read_validations(
+        &mut self,
+        path: &str,
+        json: &Value,
+        root: bool,
+    ) -> Result<(), SchemaError> {
+        let rules = json
+            .get("x-kubernetes-validations")
+            .and_then(Value::as_array);
+        for (index, rule) in rules.into_iter().flatten().enumerate() {
+            let rule =
+                crate::cel::Rule::read(rule, self, root).map_err(|source| SchemaError::Rule {
+                    path: path.into(),
+                    index,
+                    source,
+                })?;
+            self.validations.push(rule);
+        }
+        for (name, property) in &mut self.properties {
+            let json = &json["properties"][name];
+            property.read_validations(&format!("{path}.properties[{name}]"), json, false)?;
+        }
+        for (field, child) in [
+            ("items", &mut self.items),
+            ("additionalProperties", &mut self.additional),
+        ] {
+            if let Some(child) = child {
+                child.read_validations(&format!("{path}.{field}"), &json[field], false)?;
+            }
+        }
+        let all_of = json.get("allOf").and_then(Value::as_array);
+        for (part, json) in self
+            .rules
+            .all_of
+            .iter_mut()
+            .zip(all_of.into_iter().flatten())
+        {
+            part.read_validations(&format!("{path}.allOf"), json, false)?;
+        }
+        let children = self.properties.values();
+        let boxed = [self.items.as_deref(), self.additional.as_deref()];
+        self.ruled = !self.validations.is_empty()
+            || children
+                .chain(boxed.into_iter().flatten())
+                .chain(&self.rules.all_of)
+                .any(|child| child.ruled);
+        Ok(())
+    }
+
+    /// Reads a schema without its CEL rules.
+    pub(crate) fn read_shape(path: &str, json: &Value) -> Result<Self, SchemaError> {
         let text = |field: &str| json.get(field).and_then(Value::as_str);
         let flag = |field: &str| json.get(field).and_then(Value::as_bool) == Some(true);
         let mut properties = BTreeMap::new();
@@ -184,7 +252,7 @@ impl Schema {
         {
             properties.insert(
                 name.clone(),
-                Self::read(&format!("{path}.properties[{name}]"), property)?,
+                Self::read_shape(&format!("{path}.properties[{name}]"), property)?,
             );
         }
         Ok(Self {
@@ -199,13 +267,15 @@ impl Schema {
             atomic_map: text("x-kubernetes-map-type") == Some("atomic"),
             default: json.get("default").cloned(),
             rules: Rules::read(path, json)?,
+            validations: Vec::new(),
+            ruled: false,
         })
     }
 
     fn read_boxed(path: &str, json: &Value, field: &str) -> Result<Option<Box<Self>>, SchemaError> {
         json.get(field)
             .filter(|schema| schema.is_object())
-            .map(|schema| Self::read(&format!("{path}.{field}"), schema).map(Box::new))
+            .map(|schema| Self::read_shape(&format!("{path}.{field}"), schema).map(Box::new))
             .transpose()
     }
 
@@ -245,7 +315,7 @@ impl Rules {
                 .into_iter()
                 .flatten();
             schemas
-                .map(|schema| Schema::read(&format!("{path}.{field}"), schema))
+                .map(|schema| Schema::read_shape(&format!("{path}.{field}"), schema))
                 .collect()
         };
         let pattern = json.get("pattern").and_then(Value::as_str).map(|pattern| {

@@ -176,7 +176,7 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         Nature::Node => &["spec.unschedulable"],
         Nature::Namespace => &["status.phase"],
         Nature::Event => &["reason", "type"],
-        Nature::Custom | Nature::Lease | Nature::Definition => &[],
+        Nature::Custom | Nature::Lease | Nature::Definition | Nature::Webhooks => &[],
     };
     let of_object = kind.nature == Nature::Event && field.starts_with("involvedObject.");
     let in_namespace = field == "metadata.namespace" && kind.namespaced;

@@ -18,7 +18,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::{
-    Inner, discovery,
+    Inner,
+    admission::Visit,
+    discovery,
     kinds::{Kind, Nature},
     object::Object,
     patch::PatchKind,
@@ -27,7 +29,7 @@ use crate::{
     request::{self, Call, Route, Verb},
     status::Failure,
     table, watching,
-    write::{Desk, Options, Target, Written},
+    write::{Desk, Options, Part, Target, Written},
 };
 
 /// A response's body: one piece, or a watch's stream.
@@ -86,21 +88,35 @@ where
             let body = body.collect().await.map_err(|error| DoorError::Body {
                 source: error.into(),
             })?;
+            let visit = Visit::default();
             let asked = Asked {
                 inner: &door.inner,
                 identity: &door.identity,
+                visit: &visit,
                 method: &parts.method,
                 headers: &parts.headers,
                 body: &body.to_bytes(),
             };
             let path = parts.uri.path();
-            match asked.answer(path, parts.uri.query().unwrap_or_default()) {
+            let query = parts.uri.query().unwrap_or_default();
+            let mut answer = asked.answer(path, query);
+            for _ in 0..MOST_TRIES {
+                if !door.inner.ask_webhooks(&visit).await {
+                    break;
+                }
+                answer = asked.answer(path, query);
+            }
+            match answer {
                 Ok(answer) => answer.into_response(),
-                Err(failure) => refusal(&failure),
+                Err(failure) => refusal(&failure, &visit.warnings()),
             }
         })
     }
 }
+
+/// Tries of one request. Each answers at least one more question to a webhook; nobody has so many
+/// webhooks, but what changes all the time could be asked about for ever.
+const MOST_TRIES: usize = 100;
 
 /// What answers a request.
 enum Answer {
@@ -167,9 +183,9 @@ fn json_response<T: Serialize>(
     Ok(response.body(Full::new(Bytes::from(serde_json::to_vec(value)?)).boxed_unsync())?)
 }
 
-fn refusal(failure: &Failure) -> Result<Response<ResponseBody>, DoorError> {
+fn refusal(failure: &Failure, warnings: &[String]) -> Result<Response<ResponseBody>, DoorError> {
     if !failure.is_plain() {
-        return json_response(failure.code, &failure.to_value(), &[]);
+        return json_response(failure.code, &failure.to_value(), warnings);
     }
     let text = Bytes::from(format!("{}\n", failure.message));
     Ok(Response::builder()
@@ -182,6 +198,7 @@ fn refusal(failure: &Failure) -> Result<Response<ResponseBody>, DoorError> {
 struct Asked<'a> {
     inner: &'a Arc<Inner>,
     identity: &'a str,
+    visit: &'a Visit,
     method: &'a Method,
     headers: &'a HeaderMap,
     body: &'a [u8],
@@ -234,7 +251,7 @@ impl Asked<'_> {
                 let target = target(&kind, &call);
                 let removed = self.desk(&mut store).delete(target, &options)?;
                 let (code, object) = remove::answer(target, removed);
-                Ok(Answer::Object(code, object, Vec::new()))
+                Ok(Answer::Object(code, object, self.visit.warnings()))
             }
             Verb::DeleteCollection => self.delete_collection(&kind, &call),
         }
@@ -252,6 +269,7 @@ impl Asked<'_> {
             store,
             clock: &self.inner.clock,
             identity: self.identity,
+            visit: self.visit,
         }
     }
 
@@ -326,7 +344,7 @@ impl Asked<'_> {
                 kind,
                 namespace,
                 name,
-                status: false,
+                part: Part::Whole,
             };
             desk.delete(target, &options)?;
         }
@@ -339,7 +357,7 @@ fn target<'a>(kind: &'a Kind, call: &'a Call) -> Target<'a> {
         kind,
         namespace: &call.namespace,
         name: &call.name,
-        status: call.subresource == "status",
+        part: Part::read(&call.subresource),
     }
 }
 

@@ -5,6 +5,8 @@
 //! Must stay true: code, reason and message are those of the real server, because clients branch
 //! on them and people read them.
 
+use std::borrow::Cow;
+
 use http::StatusCode;
 use serde_json::{Value, json};
 
@@ -15,7 +17,7 @@ pub struct Failure {
     /// The HTTP status code, also `code` in the body.
     pub(crate) code: StatusCode,
     /// A `StatusReason`; empty where the real server gives none.
-    pub(crate) reason: &'static str,
+    pub(crate) reason: Cow<'static, str>,
     /// What people read.
     pub(crate) message: String,
     /// `details`, or null.
@@ -49,6 +51,24 @@ impl FieldFault {
             field,
             format!("Invalid value: {}: {detail}", shown(value)),
         )
+    }
+
+    /// Whether CEL rules cannot be asked about an object with such a fault.
+    pub(crate) fn hinders_rules(&self) -> bool {
+        matches!(
+            self.kind,
+            "FieldValueNotSupported"
+                | "FieldValueRequired"
+                | "FieldValueTooLong"
+                | "FieldValueTooMany"
+                | "FieldValueTypeInvalid"
+        )
+    }
+
+    /// The same, with the value as it is shown.
+    pub(crate) fn invalid_shown(field: impl Into<String>, shown: &str, detail: &str) -> Self {
+        let message = format!("Invalid value: {shown}: {detail}");
+        Self::new("FieldValueInvalid", field, message)
     }
 
     /// The value has the wrong JSON type. `shown` is the type's name, as the real server puts it.
@@ -137,10 +157,14 @@ fn shown(value: &Value) -> String {
 }
 
 impl Failure {
-    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        code: StatusCode,
+        reason: impl Into<Cow<'static, str>>,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
             code,
-            reason,
+            reason: reason.into(),
             message: message.into(),
             details: Value::Null,
         }
@@ -275,7 +299,7 @@ impl Failure {
             "code": self.code.as_u16(),
         });
         if !self.reason.is_empty() {
-            status["reason"] = self.reason.into();
+            status["reason"] = self.reason.as_ref().into();
         }
         if !self.details.is_null() {
             status["details"] = self.details.clone();

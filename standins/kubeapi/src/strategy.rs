@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    builtin, crd,
+    admission, builtin, crd,
     kinds::{Kind, Nature},
     metadata, object,
     ownership::fields::Fields,
@@ -21,7 +21,11 @@ const POD_RULE: &str = "pod updates may not change fields other than `spec.conta
 
 /// Fields that this kind of write leaves alone (`GetResetFields` of the real strategies).
 pub(crate) fn ignored(target: Target<'_>) -> Fields {
-    match (target.kind.has_status, target.status, target.kind.nature) {
+    match (
+        target.kind.has_status,
+        target.is_status(),
+        target.kind.nature,
+    ) {
         (false, _, _) => Fields::default(),
         (true, false, _) => Fields::of(&["status"]),
         (true, true, Nature::Definition) => Fields::of(&["spec"]).union(&Fields::of(&["metadata"])),
@@ -52,7 +56,7 @@ pub(crate) fn prepare_new(kind: &Kind, new: &mut Value) {
 /// What the kind's strategy does to an object before it is stored over the old one.
 pub(crate) fn prepare_changed(target: Target<'_>, old: &Value, new: &mut Value) {
     let kind = target.kind;
-    if target.status {
+    if target.is_status() {
         prepare_status(kind.nature, old, new);
     } else {
         if kind.has_status {
@@ -69,7 +73,7 @@ pub(crate) fn prepare_changed(target: Target<'_>, old: &Value, new: &mut Value) 
         .pointer("/metadata/generation")
         .cloned()
         .unwrap_or_default();
-    if !target.status && kind.nature.has_generation() && spec_differs(kind, old, new) {
+    if !target.is_status() && kind.nature.has_generation() && spec_differs(kind, old, new) {
         generation = (object::generation(old) + 1).into();
     }
     object::set_meta(new, "generation", generation);
@@ -128,7 +132,7 @@ fn prepare_status(nature: Nature, old: &Value, new: &mut Value) {
                 .unwrap_or_default();
             object::set_meta(new, "ownerReferences", owners);
         }
-        Nature::Namespace | Nature::Node | Nature::Event | Nature::Lease => {
+        Nature::Namespace | Nature::Node | Nature::Event | Nature::Lease | Nature::Webhooks => {
             keep_field(old, new, "spec");
         }
     }
@@ -169,8 +173,10 @@ fn fields_but<'a>(object: &'a Value, ignored: &[&str]) -> BTreeMap<&'a str, &'a 
 /// Every fault of a new object.
 pub(crate) fn faults(kind: &Kind, new: &Value) -> Vec<FieldFault> {
     let mut found = check::faults(new, &kind.schema, "");
-    if kind.nature == Nature::Definition {
-        found.extend(crd::faults(new));
+    match kind.nature {
+        Nature::Definition => found.extend(crd::faults(new)),
+        Nature::Webhooks => found.extend(admission::faults(new)),
+        _ => {}
     }
     found.extend(metadata::faults(
         new,

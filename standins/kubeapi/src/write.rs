@@ -9,6 +9,8 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::{
+    admission::{Attributes, Operation, Visit},
+    cel,
     clock::Clock,
     crd,
     incoming::{Unknown, check_config, check_name, decode, place},
@@ -27,25 +29,69 @@ use crate::{
 const STALE: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
+/// What nobody states of a new object.
+const SET_BY_THE_SERVER: [&str; 4] = [
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+const RULES_NOT_CHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
 /// One write on its way: the store under its lock, and who writes.
 pub(crate) struct Desk<'a> {
     pub(crate) store: &'a mut Store,
     pub(crate) clock: &'a Clock,
     pub(crate) identity: &'a str,
+    pub(crate) visit: &'a Visit,
 }
 
 /// What is written to.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Target<'a> {
     pub(crate) kind: &'a Kind,
     pub(crate) namespace: &'a str,
     /// Empty for a create.
     pub(crate) name: &'a str,
-    /// Whether it is the status subresource.
-    pub(crate) status: bool,
+    pub(crate) part: Part,
+}
+
+/// Which part of an object a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Whole,
+    /// The status subresource.
+    Status,
+    /// The scale subresource.
+    Scale,
+}
+
+impl Part {
+    /// Reads a subresource's name.
+    pub(crate) fn read(subresource: &str) -> Self {
+        match subresource {
+            "status" => Self::Status,
+            "scale" => Self::Scale,
+            _ => Self::Whole,
+        }
+    }
+
+    /// The subresource's name; empty for the whole object.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => "",
+            Self::Status => "status",
+            Self::Scale => "scale",
+        }
+    }
 }
 
 impl Target<'_> {
+    pub(crate) fn is_status(&self) -> bool {
+        self.part == Part::Status
+    }
+
     pub(crate) fn not_found(&self) -> Failure {
         let resource = &self.kind.resource;
         Failure::not_found(&resource.group, &resource.plural, self.name)
@@ -60,8 +106,10 @@ impl Target<'_> {
 /// The options of a write.
 #[derive(Debug)]
 pub(crate) struct Options {
-    dry_run: bool,
-    manager: String,
+    pub(crate) dry_run: bool,
+    /// As they came, for webhooks.
+    pub(crate) stated: Value,
+    pub(crate) manager: String,
     force: Option<bool>,
     unknown: Unknown,
 }
@@ -88,8 +136,22 @@ impl Options {
             }
         };
         let force = query.text("force");
+        let mut stated = json!({});
+        for option in ["fieldManager", "fieldValidation"] {
+            if !query.text(option).is_empty() {
+                stated[option] = query.text(option).into();
+            }
+        }
+        let dry_run = query.dry_run()?;
+        if dry_run {
+            stated["dryRun"] = json!(["All"]);
+        }
+        if !force.is_empty() {
+            stated["force"] = query.flag("force").into();
+        }
         Ok(Self {
-            dry_run: query.dry_run()?,
+            dry_run,
+            stated,
             manager: manager.to_owned(),
             force: (!force.is_empty()).then(|| query.flag("force")),
             unknown,
@@ -114,23 +176,23 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let (mut new, warnings) = decode(target.kind, body, options.unknown, false)?;
+        let mut new = self.decoded(target, body, options, false)?;
         place(&mut new, target)?;
+        for field in SET_BY_THE_SERVER {
+            object::set_meta(&mut new, field, Value::Null);
+        }
+        self.own(&Value::Null, &mut new, target, options);
+        new = self.admit_new(target, &new, options)?;
         if object::name(&new).is_empty() && !object::meta_str(&new, "generateName").is_empty() {
             let name = format!(
                 "{}{}",
                 object::meta_str(&new, "generateName"),
-                self.clock.name_suffix()
+                self.visit.name_suffix(self.clock)
             );
             object::set_meta(&mut new, "name", name.into());
         }
-        self.own(&Value::Null, &mut new, target, options);
         let object = self.store_new(target, new, options)?;
-        Ok(Written {
-            code: StatusCode::CREATED,
-            object,
-            warnings,
-        })
+        Ok(self.written(StatusCode::CREATED, object))
     }
 
     /// PUT.
@@ -140,21 +202,18 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let (mut new, warnings) = decode(target.kind, body, options.unknown, false)?;
+        let mut new = self.decoded(target, body, options, false)?;
         check_name(&new, target.name)?;
         place(&mut new, target)?;
         let Some(old) = self.live(target) else {
-            if !target.kind.nature.creates_on_update() || target.status {
+            if !target.kind.nature.creates_on_update() || target.is_status() {
                 return Err(target.not_found());
             }
             object::set_meta(&mut new, "resourceVersion", Value::Null);
             self.own(&Value::Null, &mut new, target, options);
+            let new = self.admit_new(target, &new, options)?;
             let object = self.store_new(target, new, options)?;
-            return Ok(Written {
-                code: StatusCode::CREATED,
-                object,
-                warnings,
-            });
+            return Ok(self.written(StatusCode::CREATED, object));
         };
         let uid = object::uid(&new);
         if !uid.is_empty() && uid != object::uid(&old) {
@@ -165,11 +224,7 @@ impl Desk<'_> {
         }
         self.own(&old, &mut new, target, options);
         let object = self.store_changed(target, &old, new, options)?;
-        Ok(Written {
-            code: StatusCode::OK,
-            object,
-            warnings,
-        })
+        Ok(self.written(StatusCode::OK, object))
     }
 
     /// PATCH with a JSON patch or a merge patch.
@@ -191,16 +246,12 @@ impl Desk<'_> {
         }
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         let patched = patch::patched(kind, &target.kind.present(&old), body)?;
-        let (mut new, warnings) = decode(target.kind, patched, options.unknown, true)?;
+        let mut new = self.decoded(target, patched, options, true)?;
         place(&mut new, target)?;
         check_name(&new, target.name)?;
         self.own(&old, &mut new, target, options);
         let object = self.store_changed(target, &old, new, options)?;
-        Ok(Written {
-            code: StatusCode::OK,
-            object,
-            warnings,
-        })
+        Ok(self.written(StatusCode::OK, object))
     }
 
     /// PATCH with an apply configuration.
@@ -221,15 +272,15 @@ impl Desk<'_> {
             ));
         }
         let old = self.live(target);
-        if old.is_none() && target.status {
+        if old.is_none() && target.is_status() {
             return Err(target.not_found());
         }
         check_config(target.kind, config, target.name)?;
-        let now = self.clock.stamp();
+        let now = self.stamp();
         let ignored = strategy::ignored(target);
         let writer = ownership::Writer {
             manager,
-            subresource: if target.status { "status" } else { "" },
+            subresource: target.part.name(),
             api_version: &target.kind.api_version(),
             now: &now,
             schema: &target.kind.schema,
@@ -257,13 +308,76 @@ impl Desk<'_> {
         } else {
             // Only a POST minds it: an apply with a resourceVersion makes what is absent (seen).
             object::set_meta(&mut new, "resourceVersion", Value::Null);
+            let new = self.admit_new(target, &new, options)?;
             (StatusCode::CREATED, self.store_new(target, new, options)?)
         };
-        Ok(Written {
+        Ok(self.written(code, object))
+    }
+
+    fn written(&self, code: StatusCode, object: Object) -> Written {
+        Written {
             code,
             object,
-            warnings: Vec::new(),
-        })
+            warnings: self.visit.warnings(),
+        }
+    }
+
+    /// Gives what came in the shape of its kind; what was wrong with it are warnings.
+    fn decoded(
+        &self,
+        target: Target<'_>,
+        body: Value,
+        options: &Options,
+        patched: bool,
+    ) -> Result<Value, Failure> {
+        let (new, warnings) = decode(target.kind, body, options.unknown, patched)?;
+        for warning in warnings {
+            self.visit.warn(warning);
+        }
+        Ok(new)
+    }
+
+    /// Now, for the whole request.
+    pub(crate) fn stamp(&self) -> String {
+        self.visit.stamp(self.clock)
+    }
+
+    /// What the server's own admission and the mutating webhooks say of a new object.
+    fn admit_new(
+        &mut self,
+        target: Target<'_>,
+        new: &Value,
+        options: &Options,
+    ) -> Result<Value, Failure> {
+        self.admit_into_namespace(target, object::name(new))?;
+        let (operation, old) = (Operation::Create, &Value::Null);
+        self.mutate(Attributes::of_write(target, operation, new, old, options))
+    }
+
+    /// Adds what the CEL rules of the kind find; what was so before is a warning.
+    fn judge_rules(
+        &self,
+        target: Target<'_>,
+        new: &Value,
+        old: Option<&Value>,
+        found: &mut Vec<FieldFault>,
+    ) {
+        if !target.kind.schema.ruled {
+            return;
+        }
+        if found.iter().any(FieldFault::hinders_rules) {
+            found.push(FieldFault::invalid(
+                "<nil>",
+                &Value::Null,
+                RULES_NOT_CHECKED,
+            ));
+            return;
+        }
+        let outcome = cel::run(&target.kind.schema, new, old);
+        found.extend(outcome.faults);
+        for warning in outcome.warnings {
+            self.visit.warn(warning);
+        }
     }
 
     pub(crate) fn live(&self, target: Target<'_>) -> Option<Object> {
@@ -273,12 +387,12 @@ impl Desk<'_> {
 
     /// Records who set what by an update.
     fn own(&self, live: &Value, new: &mut Value, target: Target<'_>, options: &Options) {
-        let now = self.clock.stamp();
+        let now = self.stamp();
         let ignored = strategy::ignored(target);
         let api_version = target.kind.api_version();
         let writer = ownership::Writer {
             manager: &options.manager,
-            subresource: if target.status { "status" } else { "" },
+            subresource: target.part.name(),
             api_version: &api_version,
             now: &now,
             schema: &target.kind.schema,
@@ -297,20 +411,22 @@ impl Desk<'_> {
     ) -> Result<Object, Failure> {
         let kind = target.kind;
         let resource = &kind.resource;
-        self.admit_into_namespace(target, object::name(&new))?;
-        object::set_meta(&mut new, "uid", self.clock.uid().into());
-        object::set_meta(&mut new, "creationTimestamp", self.clock.stamp().into());
+        object::set_meta(&mut new, "uid", self.visit.uid(self.clock).into());
+        object::set_meta(&mut new, "creationTimestamp", self.stamp().into());
         strategy::prepare_new(kind, &mut new);
         self.finish_definition(kind, &mut new);
-        let faults = faults(kind, &new);
-        if !faults.is_empty() {
+        let mut found = faults(kind, &new);
+        self.judge_rules(target, &new, None, &mut found);
+        if !found.is_empty() {
             return Err(Failure::invalid(
                 &resource.group,
                 &kind.name,
                 object::name(&new),
-                &faults,
+                &found,
             ));
         }
+        let (operation, old) = (Operation::Create, &Value::Null);
+        self.validate(Attributes::of_write(target, operation, &new, old, options))?;
         if object::revision(&new) != 0 {
             return Err(Failure::internal(
                 "resourceVersion should not be set on objects to be created",
@@ -341,6 +457,8 @@ impl Desk<'_> {
         options: &Options,
     ) -> Result<Object, Failure> {
         let kind = target.kind;
+        let operation = Operation::Update;
+        new = self.mutate(Attributes::of_write(target, operation, &new, old, options))?;
         match object::revision(&new) {
             0 if kind.nature.updates_unconditionally() => {}
             0 => {
@@ -358,11 +476,12 @@ impl Desk<'_> {
             _ => {}
         }
         prepare_changed(target, old, &mut new);
-        if !target.status {
+        if !target.is_status() {
             self.finish_definition(kind, &mut new);
         }
         let mut found = metadata::update_faults(&new, old);
         found.extend(changed_faults(target, &new, old));
+        self.judge_rules(target, &new, Some(old), &mut found);
         if !found.is_empty() {
             let group = &kind.resource.group;
             return Err(Failure::invalid(
@@ -372,6 +491,7 @@ impl Desk<'_> {
                 &found,
             ));
         }
+        self.validate(Attributes::of_write(target, operation, &new, old, options))?;
         if differs_only_in_times(&new, old) {
             return Ok(std::sync::Arc::clone(old));
         }
@@ -402,7 +522,7 @@ impl Desk<'_> {
 
     fn finish_definition(&self, kind: &Kind, new: &mut Value) {
         if kind.nature == Nature::Definition {
-            crd::establish(new, &self.clock.stamp());
+            crd::establish(new, &self.stamp());
         }
     }
 

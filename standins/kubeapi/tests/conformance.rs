@@ -22,7 +22,9 @@ mod cases {
     pub mod deleting;
     pub mod discovery;
     pub mod making;
+    pub mod own;
     pub mod reading;
+    pub mod rules;
     pub mod shape;
     pub mod status;
     pub mod tables;
