@@ -1,8 +1,8 @@
 //! A site's name on this machine: whose it is, its run directory and the record of its namespaces.
 //!
 //! Called by `Site::start` first and by its `drop` last. Everything that a site makes is a process
-//! in one of its namespaces, a device in one, or a file in its run directory, so removing these
-//! removes the site. Must stay true: a namespace is written to the record before it is made, and
+//! in one of its namespaces or with its mark, a device in a namespace, or a file in its run
+//! directory, so removing these removes the site. Must stay true: a namespace is written to the record before it is made, and
 //! none is made after [`Claim::clear`] began.
 
 use std::{
@@ -16,11 +16,15 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    process::Child,
+    signal::unix::{SignalKind, signal},
+};
 
 use crate::{
     command::{CommandError, Run},
     netns::{Netns, kill_all_in},
+    processes::{is_marked, kill_all},
 };
 
 /// Fixed, so that a later site of the same name finds what an earlier one left; root owns `/run`.
@@ -175,6 +179,24 @@ impl Claim {
         .await
     }
 
+    /// Starts a process that bears this claim's [mark](crate::processes::MARK) and not one of its
+    /// namespaces. Must be called within a tokio runtime.
+    pub(crate) fn spawn(&self, command: std::process::Command) -> Result<Child, ClaimError> {
+        let lock = unpoisoned(&self.lock);
+        if lock.is_none() {
+            return Err(ClaimError::Ended(self.name.clone()));
+        }
+        let words = command.get_program().to_string_lossy().into_owned();
+        let mut command = tokio::process::Command::from(command);
+        let child = command.kill_on_drop(true).spawn();
+        child.map_err(|source| {
+            ClaimError::Command(CommandError::Start {
+                command: words,
+                source,
+            })
+        })
+    }
+
     /// Ends the site: its processes, its namespaces, its files. Blocks; fine if called again.
     pub(crate) fn clear(&self) -> Result<(), ClaimError> {
         let mut lock = unpoisoned(&self.lock);
@@ -185,6 +207,7 @@ impl Claim {
     }
 
     fn remove_everything(&self) -> Result<(), ClaimError> {
+        kill_all(|pid| is_marked(pid, &self.name)).map_err(|source| self.not_killed(source))?;
         self.remove(&self.recorded()?)?;
         match fs::remove_dir_all(&self.dir) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -195,16 +218,20 @@ impl Claim {
     }
 
     fn remove(&self, namespaces: &[Netns]) -> Result<(), ClaimError> {
-        kill_all_in(namespaces).map_err(|source| ClaimError::Kill {
-            name: self.name.clone(),
-            source,
-        })?;
+        kill_all_in(namespaces).map_err(|source| self.not_killed(source))?;
         for netns in namespaces.iter().filter(|netns| netns.path().exists()) {
             Run::new("ip")
                 .args(["netns", "delete", netns.name()])
                 .stdout_blocking()?;
         }
         Ok(())
+    }
+
+    fn not_killed(&self, source: io::Error) -> ClaimError {
+        ClaimError::Kill {
+            name: self.name.clone(),
+            source,
+        }
     }
 
     fn record_path(&self) -> PathBuf {

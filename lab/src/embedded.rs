@@ -1,10 +1,12 @@
-//! The embedded mode: a site with the stand-ins and the real controllers, in one process.
+//! The embedded mode: a site with the real controllers in one process, on the stand-in of the API or
+//! on the real one.
 //!
 //! Made by `causeway demo` and by the packet scenarios. Must stay true: controllers, planner and OVN
 //! writer are the ones of a cluster; only what is on the other side of the API differs; everything
 //! ends with this value.
 
 mod apply;
+mod backend;
 mod dump;
 mod wait;
 
@@ -15,13 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use causeway_api::{
-    ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, apps_crds, crds, foreign_crds, keys,
-};
+use causeway_api::{ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, keys};
 use causeway_controller::{Controller, Options as ControllerOptions};
 use causeway_drive::Watched;
-use causeway_ipam::Ipam;
-use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
 use causeway_kubeovn::KubeOvn;
 use causeway_observe::{ObserveError, OvnRemotes};
 use causeway_ovn::{Client as OvnClient, Remote};
@@ -39,10 +37,12 @@ use serde_json::json;
 use tokio::{sync::oneshot, task::JoinHandle};
 
 pub use apply::ApplyError;
+pub use backend::Backend;
 pub use dump::ApiDump;
 pub use wait::{gone, wait, when_all};
 
-use crate::{Guest, GuestError, Options, Progress, Site, SiteError};
+use crate::{Cluster, ClusterError, Guest, GuestError, Options, Progress, Site, SiteError};
+use backend::World;
 
 /// How long anything may take to become so: far more than it needs on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_mins(1);
@@ -52,16 +52,13 @@ const TRUNK_LABEL: &str = keys::TRUNK;
 
 /// A site with all that makes it a cluster.
 pub struct Embedded {
-    /// The API.
-    pub api: KubeApi,
     /// Namespaces, OVN and guests.
     pub site: Site,
     admin: Client,
     settings: Settings,
     controllers: Vec<Running>,
     kube_ovn: Option<KubeOvn>,
-    ipam: Option<Ipam>,
-    _collector: GarbageCollector,
+    world: World,
 }
 
 struct Running {
@@ -75,6 +72,9 @@ pub enum EmbeddedError {
     /// The stand-in of the API.
     #[error("the API cannot be started")]
     Api(#[from] causeway_kubeapi::StartError),
+    /// The real API.
+    #[error("the real API cannot be used")]
+    Cluster(#[from] ClusterError),
     /// The site.
     #[error("the site cannot be built")]
     Site(#[from] SiteError),
@@ -118,11 +118,26 @@ pub enum EmbeddedError {
 }
 
 impl Embedded {
-    /// Builds a site of this name, with its API, Kube-OVN and IPAM, and no controller yet.
+    /// Builds a site of this name, with the stand-ins of the API, Kube-OVN and IPAM, and no
+    /// controller yet.
     ///
     /// # Errors
     /// [`EmbeddedError`] with what is missing.
     pub async fn start(
+        name: &str,
+        options: Options,
+        settings: Settings,
+        progress: Progress,
+    ) -> Result<Self, EmbeddedError> {
+        Self::start_on(Backend::StandIn, name, options, settings, progress).await
+    }
+
+    /// The same, on the stand-in of the API or on the real one.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] with what is missing.
+    pub async fn start_on(
+        backend: Backend,
         name: &str,
         options: Options,
         settings: Settings,
@@ -134,14 +149,8 @@ impl Embedded {
             .map(|node| (node.name.clone(), node.trunk))
             .collect();
         let site = Site::start(name, options, progress.clone()).await?;
-        progress.step("starting the API, Kube-OVN and IPAM stand-ins");
-        let api = KubeApi::new(Clock::machine())?;
-        let collector = api.collect_in_background();
-        let admin = api.client("admin");
-        let definitions = crds().into_iter().chain(apps_crds()).chain(foreign_crds());
-        for definition in definitions {
-            create(&Api::all(admin.clone()), &definition).await?;
-        }
+        let world = World::start(backend, name, &progress).await?;
+        let admin = world.client("admin").await?;
         for (name, trunk) in &trunk_nodes {
             let chassis = site.chassis(name)?;
             make_node(&admin, name, chassis, *trunk).await?;
@@ -152,21 +161,18 @@ impl Embedded {
             causeway_kubeovn::monitors(),
         );
         let kube_ovn = KubeOvn::start(
-            api.client("kube-ovn"),
+            world.client("kube-ovn").await?,
             northbound,
             site.cni(),
             causeway_kubeovn::Options::default(),
         );
-        let ipam = Ipam::start(api.client("ipam"));
         Ok(Self {
-            api,
             site,
             admin,
             settings,
             controllers: Vec::new(),
             kube_ovn: Some(kube_ovn),
-            ipam: Some(ipam),
-            _collector: collector,
+            world,
         })
     }
 
@@ -184,7 +190,7 @@ impl Embedded {
             clock: Arc::new(machine_time),
             seed: self.controllers.len() as u64,
         };
-        let client = self.api.client("causeway");
+        let client = self.world.client("causeway").await?;
         let mut controller = Controller::start(client, options).await?;
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
@@ -211,6 +217,11 @@ impl Embedded {
                 );
             }
         }
+    }
+
+    /// The real control plane, if that is what this site is on.
+    pub fn cluster(&self) -> Option<&Cluster> {
+        self.world.cluster()
     }
 
     /// A client of the administrator's.
@@ -356,10 +367,9 @@ impl Embedded {
         if let Some(kube_ovn) = self.kube_ovn.take() {
             kube_ovn.stop().await;
         }
-        if let Some(ipam) = self.ipam.take() {
-            ipam.stop().await;
-        }
-        Ok(self.site.stop()?)
+        let world = self.world.stop().await;
+        self.site.stop()?;
+        world
     }
 }
 

@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::process::Pid;
 
-use crate::command::{CommandError, Run};
-
-/// Longest that killed processes may take to be gone. Ordinary is under 50 ms.
-const DEATH: Duration = Duration::from_secs(10);
+use crate::{
+    command::{CommandError, Run},
+    processes::{DEATH, kill_all, kill_if},
+};
 
 /// A named namespace of `ip netns`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,30 +97,13 @@ impl Netns {
 
 /// Kills every process inside `namespaces` and waits until none is left.
 ///
-/// Such a process was started by a site, whoever its parent is now; a reused process number cannot
-/// be hit, since the namespace is looked at again through the handle that is signalled.
+/// Such a process was started by a site, whoever its parent is now.
 pub(crate) fn kill_all_in(namespaces: &[Netns]) -> io::Result<()> {
-    let deadline = Instant::now() + DEATH;
     let inodes: BTreeSet<_> = namespaces
         .iter()
         .filter_map(|netns| identity(&netns.path()))
         .collect();
-    loop {
-        let inside = processes_in(&inodes)?;
-        if inside.is_empty() {
-            return Ok(());
-        }
-        for pid in &inside {
-            kill_if_in(*pid, &inodes)?;
-        }
-        if Instant::now() > deadline {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("processes {inside:?} do not end"),
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    kill_all(|pid| is_in(pid, &inodes))
 }
 
 /// Kills one process if it runs inside `netns` and waits until it is gone.
@@ -134,7 +117,7 @@ pub(crate) fn kill_one_in(netns: &Netns, pid: i32) -> io::Result<()> {
         if !is_in(pid, &inodes) {
             return Ok(());
         }
-        kill_if_in(pid, &inodes)?;
+        kill_if(pid, |pid| is_in(pid, &inodes))?;
         if Instant::now() > deadline {
             return Err(io::Error::new(
                 io::ErrorKind::TimedOut,
@@ -151,37 +134,8 @@ fn identity(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
-fn processes_in(inodes: &BTreeSet<Identity>) -> io::Result<Vec<Pid>> {
-    let mut inside = Vec::new();
-    for entry in fs::read_dir("/proc")? {
-        let name = entry?.file_name();
-        let pid = name.to_str().and_then(|name| name.parse().ok());
-        if let Some(pid) = pid.and_then(Pid::from_raw)
-            && is_in(pid, inodes)
-        {
-            inside.push(pid);
-        }
-    }
-    Ok(inside)
-}
-
 /// A dead process that nobody has waited for yet has no namespace any more.
 fn is_in(pid: Pid, inodes: &BTreeSet<Identity>) -> bool {
     let path = format!("/proc/{}/ns/net", pid.as_raw_nonzero());
     identity(Path::new(&path)).is_some_and(|id| inodes.contains(&id))
-}
-
-fn kill_if_in(pid: Pid, inodes: &BTreeSet<Identity>) -> io::Result<()> {
-    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(handle) => handle,
-        Err(rustix::io::Errno::SRCH) => return Ok(()),
-        Err(errno) => return Err(errno.into()),
-    };
-    if !is_in(pid, inodes) {
-        return Ok(());
-    }
-    match pidfd_send_signal(&handle, Signal::KILL) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
 }

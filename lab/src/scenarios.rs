@@ -23,7 +23,7 @@ pub use guests::Guests;
 use crate::{
     DumpError, GuestError, NodeOptions, Options, PingError, Progress, SiteError,
     arp::ArpError,
-    embedded::{Embedded, EmbeddedError},
+    embedded::{Backend, Embedded, EmbeddedError},
 };
 
 /// A scenario could not go on. A packet that went wrong is a failed line instead.
@@ -66,7 +66,7 @@ pub struct Scenario {
 type Showing<'a> = LocalBoxFuture<'a, Result<(), ScenarioError>>;
 
 impl Scenario {
-    /// Runs it on a site of this name, which it builds and takes away.
+    /// Runs it on a site of this name, which it builds and takes away, on the stand-in of the API.
     ///
     /// # Errors
     /// [`ScenarioError`] if it could not go on.
@@ -76,11 +76,26 @@ impl Scenario {
         progress: Progress,
         checks: &mut Checks,
     ) -> Result<(), ScenarioError> {
+        self.run_on(Backend::StandIn, site, progress, checks).await
+    }
+
+    /// The same, on the stand-in of the API or on the real one.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if it could not go on.
+    pub async fn run_on(
+        &self,
+        backend: Backend,
+        site: &str,
+        progress: Progress,
+        checks: &mut Checks,
+    ) -> Result<(), ScenarioError> {
         let settings = Settings {
             cool_down: self.cool_down,
             ..Settings::default()
         };
-        let mut embedded = Embedded::start(site, usual_site(), settings, progress).await?;
+        let mut embedded =
+            Embedded::start_on(backend, site, usual_site(), settings, progress).await?;
         let shown = (self.show)(&mut embedded, checks).await;
         let stopped = embedded.stop().await;
         shown.and(Ok(stopped?))

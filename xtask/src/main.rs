@@ -1,9 +1,10 @@
-//! Tasks of this repository: `cargo xtask demo`, `test`, `packets`.
+//! Tasks of this repository: `cargo xtask demo`, `test`, `packets`, `conformance`, `peers`.
 //!
 //! Links no crate of the workspace, so that it builds in a second and can build the rest. Must stay
 //! true: the last line of each task is its verdict, and the exit code agrees with it.
 
 mod packages;
+mod peers;
 mod run;
 mod steps;
 
@@ -22,7 +23,11 @@ Usage: cargo xtask <TASK>
 Tasks:
   demo [ARG…]                   install what is missing, build, and run `causeway demo`
   test                          everything that CI runs
-  packets [FILTER] [--times N]  packet scenarios on real OVN, one line each
+  packets [FILTER…] [--times N] [--against standin|real]
+                                packet scenarios on real OVN, one line each
+  conformance [SUITE] --against standin|real
+                                what a stand-in must do, also run against the real system
+  peers                         build the real systems from their Go modules, once
   packages                      install the distribution packages that demo and tests need
   help                          this text";
 
@@ -46,6 +51,8 @@ fn task() -> Result<bool> {
     match task.as_str() {
         "demo" => steps::demo(&rest),
         "packets" => steps::packets(&rest),
+        "conformance" => steps::conformance(&rest),
+        "peers" if rest.is_empty() => steps::peers(),
         "test" if rest.is_empty() => steps::test(),
         "packages" if rest.is_empty() => packages::install().map(|()| true),
         "help" | "--help" | "-h" => {

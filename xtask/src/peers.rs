@@ -106,7 +106,8 @@ pub fn build() -> Result<Option<PathBuf>> {
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
     let lock = cache.join(format!("{name}.lock"));
-    let lock = fs::File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
+    let lock =
+        fs::File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
     lock.lock().context("cannot lock the cache")?;
     // Another process may have filled it while this one waited for the lock.
     if done.is_dir() {
@@ -219,7 +220,10 @@ mod tests {
     fn every_peer_has_a_pinned_version_of_three_numbers() {
         for line in list().expect("versions") {
             let (_, version) = line.split_once(" v").expect("name and version");
-            let numbers: Vec<u32> = version.split('.').map(|n| n.parse().expect("a number")).collect();
+            let numbers: Vec<u32> = version
+                .split('.')
+                .map(|n| n.parse().expect("a number"))
+                .collect();
             assert_eq!(numbers.len(), 3, "{line}");
         }
     }

@@ -1,11 +1,11 @@
 //! What each task runs, in order.
 
-use std::process::Command;
+use std::{process::Command, time::Instant};
 
 use anyhow::{Result, bail};
 
 use crate::{
-    packages,
+    packages, peers,
     run::{Tally, cargo, step},
 };
 
@@ -33,9 +33,86 @@ pub fn packets(arguments: &[String]) -> Result<bool> {
     Ok(command.status()?.success())
 }
 
+/// The real systems that stand-ins are held to.
+pub fn peers() -> Result<bool> {
+    let start = Instant::now();
+    match peers::build()? {
+        Some(folder) => {
+            for line in peers::list()? {
+                println!("{line}");
+            }
+            println!(
+                "in {}, after {:.1} s",
+                folder.display(),
+                start.elapsed().as_secs_f64()
+            );
+            Ok(true)
+        }
+        None => bail!("Go is not installed: the real systems are built from their Go modules"),
+    }
+}
+
+/// A stand-in's suite: its name, and the crate whose test `conformance` it is.
+const SUITES: [(&str, &str); 1] = [("kubeapi", "causeway-kubeapi")];
+
+/// The stand-ins' suites, against the stand-ins or against what they stand for.
+pub fn conformance(arguments: &[String]) -> Result<bool> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (chosen, against) = match words[..] {
+        ["--against", against] => (None, against),
+        [suite, "--against", against] | ["--against", against, suite] => (Some(suite), against),
+        _ => bail!("usage: cargo xtask conformance [SUITE] --against standin|real"),
+    };
+    let suites: Vec<_> = SUITES
+        .iter()
+        .filter(|(name, _)| chosen.is_none_or(|chosen| chosen == *name))
+        .collect();
+    if suites.is_empty() {
+        bail!(
+            "no such suite; there are {}",
+            SUITES.map(|it| it.0).join(", ")
+        );
+    }
+    let mut total = Tally::default();
+    for (name, package) in suites {
+        let command = match against {
+            "standin" => suite(package),
+            "real" => {
+                if peers::build()?.is_none() {
+                    bail!("Go is not installed: the real systems are built from their Go modules");
+                }
+                build("causeway-lab")?;
+                on_the_real_api(&suite(package))
+            }
+            other => bail!("there is no {other:?} to run against: standin or real"),
+        };
+        total.add(step(&format!("{name}, {against}"), command)?);
+    }
+    println!("\n{}", total.line());
+    Ok(total.failed == 0)
+}
+
+fn suite(package: &str) -> Command {
+    cargo(&[
+        "test",
+        "--locked",
+        "--package",
+        package,
+        "--test",
+        "conformance",
+    ])
+}
+
+/// The command with a real API server beside it.
+fn on_the_real_api(command: &Command) -> Command {
+    let mut with = packages::as_root(&built("with-real-api"));
+    with.arg(command.get_program()).args(command.get_args());
+    with
+}
+
 fn build(package: &str) -> Result<()> {
-    println!("building {package}");
-    let status = cargo(&["build", "--quiet", "--locked", "--package", package]).status()?;
+    println!("building {package}; the first time takes some minutes");
+    let status = cargo(&["build", "--locked", "--package", package]).status()?;
     if !status.success() {
         bail!("{package} does not build");
     }
@@ -54,7 +131,7 @@ pub fn test() -> Result<bool> {
         command.args(arguments);
         command
     };
-    let steps = [
+    let mut steps = vec![
         ("format", cargo(&["fmt", "--all", "--check"])),
         (
             "build",
@@ -89,6 +166,7 @@ pub fn test() -> Result<bool> {
             ])),
         ),
     ];
+    steps.extend(real_api_steps()?);
     let mut total = Tally::default();
     let mut failed = Vec::new();
     for (name, command) in steps {
@@ -103,4 +181,32 @@ pub fn test() -> Result<bool> {
     }
     println!("\n{}", total.line());
     Ok(total.failed == 0)
+}
+
+/// What runs on the real API, where it can be had.
+fn real_api_steps() -> Result<Vec<(&'static str, Command)>> {
+    if peers::build()?.is_none() {
+        println!("real API: {}", peers::NO_GO);
+        return Ok(Vec::new());
+    }
+    let mut packets = packages::as_root(&built("packets"));
+    packets.args(["demo", "removal", "--against", "real"]);
+    Ok(vec![
+        (
+            "real API",
+            cargo(&[
+                "test",
+                "--locked",
+                "--package",
+                "causeway-lab",
+                "--test",
+                "real_api",
+            ]),
+        ),
+        (
+            "conformance of kubeapi, real API",
+            on_the_real_api(&suite("causeway-kubeapi")),
+        ),
+        ("packets, real API", packets),
+    ])
 }

@@ -11,6 +11,9 @@ use serde_json::Value;
 
 use super::EmbeddedError;
 
+/// What a real control plane writes by itself, whatever anybody does.
+const RESTLESS: [&str; 3] = ["ComponentStatus", "Event", "Lease"];
+
 /// All objects by kind, namespace and name, without uids, versions and times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApiDump(BTreeMap<String, Value>);
@@ -55,7 +58,9 @@ pub(super) async fn everything(client: &Client) -> Result<ApiDump, EmbeddedError
     let mut dump = BTreeMap::new();
     for group in discovery.groups() {
         for (resource, capabilities) in group.recommended_resources() {
-            if !capabilities.supports_operation(verbs::LIST) {
+            if !capabilities.supports_operation(verbs::LIST)
+                || RESTLESS.contains(&resource.kind.as_str())
+            {
                 continue;
             }
             let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);

@@ -1,0 +1,83 @@
+//! Ending processes for certain: by what they are, never by their number alone.
+//!
+//! Called by [`crate::claim`] and [`crate::netns`]. Must stay true: a process is looked at again
+//! through the handle that is signalled, so a reused number cannot be hit.
+
+use std::{
+    ffi::OsStr,
+    fs, io,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+
+/// Longest that killed processes may take to be gone. Ordinary is under 50 ms.
+pub(crate) const DEATH: Duration = Duration::from_secs(10);
+
+/// In the environment of every process that belongs to a claim without being in one of its
+/// namespaces; the value is the claim's name.
+pub(crate) const MARK: &str = "CAUSEWAY_CLAIM";
+
+/// Kills every process that is such, and waits until none is left.
+pub(crate) fn kill_all(such: impl Fn(Pid) -> bool) -> io::Result<()> {
+    let deadline = Instant::now() + DEATH;
+    loop {
+        let found = all(&such)?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for pid in &found {
+            kill_if(*pid, &such)?;
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("processes {found:?} do not end"),
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Kills a process if it is such.
+pub(crate) fn kill_if(pid: Pid, such: impl Fn(Pid) -> bool) -> io::Result<()> {
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(errno) => return Err(errno.into()),
+    };
+    if !such(pid) {
+        return Ok(());
+    }
+    match pidfd_send_signal(&handle, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Was it started with the mark of a claim of this name? A dead process that nobody has waited for
+/// yet has no environment any more, and one that may not be looked at is not ours.
+pub(crate) fn is_marked(pid: Pid, claim: &str) -> bool {
+    let mark = format!("{MARK}={claim}");
+    pid != getpid()
+        && fs::read(format!("/proc/{}/environ", pid.as_raw_nonzero())).is_ok_and(|text| {
+            text.split(|byte| *byte == 0)
+                .any(|it| it == mark.as_bytes())
+        })
+}
+
+fn all(such: impl Fn(Pid) -> bool) -> io::Result<Vec<Pid>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        if let Some(pid) = number(&entry?.file_name())
+            && such(pid)
+        {
+            found.push(pid);
+        }
+    }
+    Ok(found)
+}
+
+fn number(name: &OsStr) -> Option<Pid> {
+    Pid::from_raw(name.to_str()?.parse().ok()?)
+}
