@@ -88,9 +88,14 @@ async fn apply(caches: &Caches, wanted: &Wanted, seen: Option<&Version>) -> Resu
             let object = render::subnet(meta(id.to_string(), None), spec);
             let cache = &kube_ovn(caches, &target)?.subnets;
             let place = cluster(caches, cache, target);
-            if seen.is_none() && place.read_live().await? {
-                // Another controller was first; its VLAN may be another one (design 3.2).
-                return Ok(());
+            if seen.is_none() {
+                if place.read_live().await? {
+                    // Another controller was first; its VLAN may be another one (design 3.2).
+                    return Ok(());
+                }
+                if let Some(vlan) = &spec.vlan {
+                    claim_stands(caches, vlan).await?;
+                }
             }
             place.apply(&object).await
         }
@@ -118,6 +123,9 @@ async fn dispatch(caches: &Caches, target: &Target, action: Action<'_>) -> Resul
             cluster(caches, cache, target).act(action).await
         }
         Kind::Vlan => {
+            if matches!(action, Action::Delete(_)) {
+                nobody_is_on(caches, &target).await?;
+            }
             let cache = &kube_ovn(caches, &target)?.vlans;
             cluster(caches, cache, target).act(action).await
         }
@@ -207,6 +215,45 @@ async fn claim(caches: &Caches, claim: &Claim) -> Result<(), PassError> {
         place.cache.fold(vlan);
     }
     Ok(())
+}
+
+/// A Subnet is made only on a claim that is there and not released, read live: another controller
+/// may have ended it since the plan's snapshot.
+async fn claim_stands(caches: &Caches, vlan: &str) -> Result<(), PassError> {
+    let target = Target::cluster(Kind::Vlan, vlan);
+    let place = cluster(caches, &kube_ovn(caches, &target)?.vlans, target);
+    place.read_live().await?;
+    let stands = place.cache.get("", vlan).is_some_and(|vlan| {
+        !vlan.annotations().contains_key(keys::RELEASED_AT)
+            && vlan.metadata.deletion_timestamp.is_none()
+    });
+    if stands {
+        Ok(())
+    } else {
+        Err(PassError::Stale {
+            target: place.target,
+        })
+    }
+}
+
+/// A claim is ended only when no Subnet names its Vlan, read live: another controller may have made
+/// one since the plan's snapshot.
+async fn nobody_is_on(caches: &Caches, vlan: &Target) -> Result<(), PassError> {
+    let cache = &kube_ovn(caches, vlan)?.subnets;
+    let place = cluster(caches, cache, Target::cluster(Kind::Subnet, "*"));
+    let subnets = place.api.list(&ListParams::default()).await;
+    let mut used = false;
+    for subnet in subnets.map_err(|source| place.failed("list", source))? {
+        used |= subnet.spec.vlan.as_deref() == Some(vlan.name.as_str());
+        cache.fold(subnet);
+    }
+    if used {
+        Err(PassError::Stale {
+            target: vlan.clone(),
+        })
+    } else {
+        Ok(())
+    }
 }
 
 /// First step of a release, by JSON patch with a test of the resourceVersion. The Subnet is read

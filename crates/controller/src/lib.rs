@@ -140,16 +140,19 @@ impl Controller {
     }
 
     async fn northbound_round(&self) -> Result<bool, PassError> {
-        let plan = self.observer.with_snapshot(plan_northbound);
+        let (plan, global) = self.observer.with_snapshot(|seen| {
+            let global = seen.northbound.as_ref();
+            let global = global.map(|nb| (nb.global.clone(), nb.nb_cfg));
+            (plan_northbound(seen), global)
+        });
         self.wake_at(&Key::Northbound, plan.wake_at);
-        let Some(ovn) = self.observer.ovn.as_ref().filter(|_| !plan.is_empty()) else {
-            return Ok(false);
-        };
-        let global = self
-            .observer
-            .with_snapshot(|seen| seen.northbound.as_ref().map(|nb| nb.global.clone()));
-        northbound::write(&ovn.northbound, global, &plan).await?;
-        Ok(true)
+        match (&self.observer.ovn, global) {
+            (Some(ovn), Some(global)) if !plan.is_empty() => {
+                northbound::write(&ovn.northbound, global, &plan).await?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn wake_at(&self, key: &Key, at: Option<causeway_planner::snapshot::Moment>) {

@@ -1,9 +1,13 @@
 //! A northbound plan as one transaction.
 //!
 //! Must stay true: of a port's row only single map keys and set members are changed, and the whole
-//! transaction fails unless each port has exactly the gateway rows that the plan saw.
+//! transaction fails unless each port has exactly the gateway rows that the plan saw, and NB_Global
+//! the nb_cfg that it counted from.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+};
 
 use causeway_ovn::{Atom, Client, Condition, Datum, Mutation, NamedUuid, Operation, Row, Uuid, nb};
 use causeway_planner::{
@@ -14,16 +18,22 @@ use causeway_planner::{
 
 use crate::PassError;
 
-/// Writes the rows of a plan.
+/// Writes the rows of a plan. `global` is the row of NB_Global and its nb_cfg as the plan saw it:
+/// what a port's `causeway-sync` names is one more.
 pub(crate) async fn write(
     northbound: &Client,
-    global: Option<String>,
+    (global, nb_cfg): (RowId, i64),
     plan: &NorthboundPlan,
 ) -> Result<(), PassError> {
     let mut operations = Vec::new();
-    if let Some(global) = global.filter(|_| plan.raise_nb_cfg) {
+    if plan.raise_nb_cfg {
+        let at = Condition::is(uuid(&global)?);
+        operations.push(Operation::require::<nb::NbGlobal>(
+            at.clone(),
+            Row::from([("nb_cfg".to_owned(), Datum::from(nb_cfg))]),
+        ));
         operations.push(Operation::mutate::<nb::NbGlobal>(
-            Condition::is(uuid(&global)?),
+            at,
             [Mutation::add("nb_cfg", 1)],
         ));
     }
@@ -45,7 +55,7 @@ pub(crate) async fn write(
 
 fn port(change: &PortChange, operations: &mut Vec<Operation>) -> Result<(), PassError> {
     let row = uuid(&change.row)?;
-    let rows = |rows: &std::collections::BTreeSet<RowId>| {
+    let rows = |rows: &BTreeSet<RowId>| {
         let atoms: Result<Vec<Atom>, PassError> =
             rows.iter().map(|row| Ok(Atom::from(uuid(row)?))).collect();
         Ok::<_, PassError>(Datum::set(atoms?))

@@ -101,8 +101,14 @@ impl Checks {
         to: Ipv4Addr,
     ) -> Result<bool, ScenarioError> {
         let report = from.ping(to, PINGS).await?;
-        self.line(report.silent(), what, &report);
-        Ok(report.silent())
+        let silent = report.silent();
+        let verdict = if silent {
+            "nothing passes"
+        } else {
+            "must not pass"
+        };
+        self.line(silent, what, format!("{verdict}: {report}"));
+        Ok(silent)
     }
 }
 
