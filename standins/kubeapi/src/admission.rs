@@ -27,7 +27,7 @@ use crate::{
     object, patch,
     schema::shape,
     status::Failure,
-    write::{Desk, Options, Target},
+    write::{Desk, Options, Part, Target},
 };
 
 /// What is being done to an object.
@@ -107,14 +107,14 @@ impl<'a> Attributes<'a> {
         let kind = self.target.kind;
         let group = &kind.resource.group;
         let (kind_name, kind_group, kind_version) = match self.target.part {
-            crate::write::Part::Scale => ("Scale", "autoscaling", "v1"),
+            Part::Scale => ("Scale", "autoscaling", "v1"),
             _ => (kind.name.as_str(), group.as_str(), version),
         };
         let of_kind =
             |version: &str| json!({"group": kind_group, "version": version, "kind": kind_name});
         let of_resource = |version: &str| json!({"group": group, "version": version, "resource": kind.resource.plural});
         let request_version = match self.target.part {
-            crate::write::Part::Scale => "v1",
+            Part::Scale => "v1",
             _ => &kind.version,
         };
         let mut options = self.options.clone();
@@ -207,17 +207,19 @@ impl Desk<'_> {
             return Ok(false);
         }
         if object.is_null() {
-            return Err(internal_error(&format!(
+            return Err(Failure::internal_error(&format!(
                 "admission webhook {:?} attempted to modify the object, which is not supported for this operation",
                 hook.name
             )));
         }
         let mut patched = patch::patched(patch::PatchKind::Json, object, &patch)
-            .map_err(|failure| internal_error(&failure.message))?;
+            .map_err(|failure| Failure::internal_error(&failure.message))?;
         patched["apiVersion"] = before["apiVersion"].clone();
-        let schema = &asked.target.kind.schema;
-        shape::prune(&mut patched, schema);
-        shape::default(&mut patched, schema);
+        if asked.target.part != Part::Scale {
+            let schema = &asked.target.kind.schema;
+            shape::prune(&mut patched, schema);
+            shape::default(&mut patched, schema);
+        }
         *object = patched;
         Ok(*object != before)
     }
@@ -258,7 +260,7 @@ impl Desk<'_> {
             Ok(response) => response,
             Err(_) if hook.is_ignored_on_failure => return Ok(Value::Null),
             Err(why) => {
-                return Err(internal_error(&format!(
+                return Err(Failure::internal_error(&format!(
                     "failed calling webhook {:?}: {why}",
                     hook.name
                 )));
@@ -302,16 +304,5 @@ fn denial(hook: &str, status: &Value) -> Failure {
     let message = format!("admission webhook {hook:?} denied the request{why}");
     let mut failure = Failure::new(code, text("reason").to_owned(), message);
     failure.details = status.get("details").cloned().unwrap_or_default();
-    failure
-}
-
-/// 500 as `NewInternalError` makes it.
-fn internal_error(why: &str) -> Failure {
-    let mut failure = Failure::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        "InternalError",
-        format!("Internal error occurred: {why}"),
-    );
-    failure.details = json!({"causes": [{"message": why}]});
     failure
 }

@@ -224,6 +224,7 @@ impl Entry {
             schema: whole_object(read_table(self.kind, self.table)?)?,
             metadata_rules: None,
             has_status: self.has_status,
+            scale: None,
             columns: self.columns.iter().map(column).collect(),
             nature: self.nature,
         })

@@ -13,6 +13,7 @@ use crate::{
     builtin, cel,
     kinds::{Column, Kind, Nature, Resource},
     object::{self, strings},
+    scale::Scale,
     schema::{Schema, SchemaError},
     status::FieldFault,
 };
@@ -91,7 +92,8 @@ pub(crate) fn faults(crd: &Value) -> Vec<FieldFault> {
         ));
     }
     let schema = |version: &'_ Value| version.pointer("/schema/openAPIV3Schema").cloned();
-    let shared = versions
+    let shared = versions.iter().all(|version| schema(version).is_some())
+        && versions
         .windows(2)
         .all(|pair| schema(&pair[0]) == schema(&pair[1]));
     for (index, version) in versions.iter().enumerate() {
@@ -162,6 +164,7 @@ fn kind(crd: &Value, version: &Value) -> Result<Kind, DefinitionError> {
         metadata_rules: schema.properties.get("metadata").cloned(),
         schema: builtin::whole_object(schema)?,
         has_status: version.pointer("/subresources/status").is_some(),
+        scale: version.pointer("/subresources/scale").map(Scale::read),
         // Without columns of its own a kind shows its age.
         columns: columns.map_or_else(|| vec![age], |list| list.iter().map(Column::read).collect()),
         nature: Nature::Custom,

@@ -120,6 +120,13 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, Failure
                 "namespaced": kind.namespaced, "kind": kind.name, "verbs": STATUS_VERBS,
             }));
         }
+        if kind.scale.is_some() {
+            list.push(json!({
+                "name": format!("{}/scale", kind.resource.plural), "singularName": "",
+                "namespaced": kind.namespaced, "group": "autoscaling", "version": "v1",
+                "kind": "Scale", "verbs": STATUS_VERBS,
+            }));
+        }
     }
     if list.is_empty() {
         return Err(Failure::no_such_path());
@@ -175,9 +182,16 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "shortNames": kind.short_names,
         "categories": kind.categories,
     });
+    let mut parts = Vec::new();
     if kind.has_status {
-        resource["subresources"] =
-            json!([{"subresource": "status", "responseKind": response, "verbs": STATUS_VERBS}]);
+        parts.push(json!({"subresource": "status", "responseKind": response, "verbs": STATUS_VERBS}));
+    }
+    if kind.scale.is_some() {
+        let response = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        parts.push(json!({"subresource": "scale", "responseKind": response, "verbs": STATUS_VERBS}));
+    }
+    if !parts.is_empty() {
+        resource["subresources"] = parts.into();
     }
     resource
 }

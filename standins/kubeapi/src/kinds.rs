@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{object, schema::Schema};
+use crate::{object, scale::Scale, schema::Schema};
 
 /// One version of one kind.
 #[derive(Debug)]
@@ -26,6 +26,7 @@ pub(crate) struct Kind {
     pub(crate) metadata_rules: Option<Schema>,
     /// Whether `/status` is a subresource of its own.
     pub(crate) has_status: bool,
+    pub(crate) scale: Option<Scale>,
     pub(crate) columns: Vec<Column>,
     pub(crate) nature: Nature,
 }

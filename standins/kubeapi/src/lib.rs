@@ -31,6 +31,7 @@ mod patch;
 mod read;
 mod remove;
 mod request;
+mod scale;
 mod schema;
 mod select;
 mod service;

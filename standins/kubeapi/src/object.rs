@@ -80,14 +80,16 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
 
 /// A field that is a map, made if it is absent or something else.
 pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
+    as_map(object);
+    as_map(&mut object[field])
+}
+
+/// A value as a map, made one if it is something else.
+pub(crate) fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
     }
-    let slot = &mut object[field];
-    if !slot.is_object() {
-        *slot = Value::Object(Map::new());
-    }
-    match slot {
+    match value {
         Value::Object(map) => map,
         _ => unreachable!("made a map just above"),
     }

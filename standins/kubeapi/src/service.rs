@@ -239,11 +239,11 @@ impl Asked<'_> {
             }
             Verb::Create | Verb::Update | Verb::Patch => {
                 let written = self.write(&kind, &call, verb)?;
-                Ok(Answer::Object(
-                    written.code,
-                    kind.present(&written.object),
-                    written.warnings,
-                ))
+                let object = match Part::read(&call.subresource) {
+                    Part::Scale => written.object,
+                    _ => kind.present(&written.object),
+                };
+                Ok(Answer::Object(written.code, object, written.warnings))
             }
             Verb::Delete => {
                 let options = DeleteOptions::read(&call.query, self.body)?;
@@ -281,6 +281,9 @@ impl Asked<'_> {
         let now = self.inner.clock.now();
         if verb == Verb::Get {
             let object = read::get(&self.inner.lock(), kind, call)?;
+            if let (Part::Scale, Some(scale)) = (Part::read(&call.subresource), &kind.scale) {
+                return Ok(Answer::Json(StatusCode::OK, scale.show(&object)?));
+            }
             return Ok(match (as_table, partial) {
                 (true, _) => {
                     let meta = serde_json::json!({"resourceVersion": crate::object::meta_str(&object, "resourceVersion")});
@@ -320,6 +323,9 @@ impl Asked<'_> {
         let mut store = self.inner.lock();
         let mut desk = self.desk(&mut store);
         let target = target(kind, call);
+        if target.part == Part::Scale {
+            return desk.rescale(target, patch, &body, &options);
+        }
         match (verb, patch) {
             (Verb::Create, _) => desk.create(target, body, &options),
             (_, Some(PatchKind::Apply)) => {
@@ -373,6 +379,7 @@ fn check_path(kind: &Kind, call: &Call, verb: Verb) -> Result<(), Failure> {
     let subresource = match call.subresource.as_str() {
         "" => true,
         "status" => kind.has_status && matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
+        "scale" => kind.scale.is_some() && matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
         _ => false,
     };
     match (subresource, kind.nature) {

@@ -288,6 +288,14 @@ impl Failure {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
+    /// 500 as `NewInternalError` makes it.
+    pub(crate) fn internal_error(why: &str) -> Self {
+        let message = format!("Internal error occurred: {why}");
+        let mut failure = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message);
+        failure.details = json!({"causes": [{"message": why}]});
+        failure
+    }
+
     /// The body.
     pub(crate) fn to_value(&self) -> Value {
         let mut status = json!({

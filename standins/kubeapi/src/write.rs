@@ -20,6 +20,7 @@ use crate::{
     ownership,
     patch::{self, PatchKind},
     request::Query,
+    scale,
     schema::shape,
     status::{Failure, FieldFault},
     store::Store,
@@ -222,8 +223,19 @@ impl Desk<'_> {
                 object::uid(&old)
             )));
         }
-        self.own(&old, &mut new, target, options);
-        let object = self.store_changed(target, &old, new, options)?;
+        self.replace(target, &old, new, options)
+    }
+
+    /// Stores an object over another.
+    pub(crate) fn replace(
+        &mut self,
+        target: Target<'_>,
+        old: &Object,
+        mut new: Value,
+        options: &Options,
+    ) -> Result<Written, Failure> {
+        self.own(old, &mut new, target, options);
+        let object = self.store_changed(target, old, new, options)?;
         Ok(self.written(StatusCode::OK, object))
     }
 
@@ -249,9 +261,7 @@ impl Desk<'_> {
         let mut new = self.decoded(target, patched, options, true)?;
         place(&mut new, target)?;
         check_name(&new, target.name)?;
-        self.own(&old, &mut new, target, options);
-        let object = self.store_changed(target, &old, new, options)?;
-        Ok(self.written(StatusCode::OK, object))
+        self.replace(target, &old, new, options)
     }
 
     /// PATCH with an apply configuration.
@@ -272,7 +282,7 @@ impl Desk<'_> {
             ));
         }
         let old = self.live(target);
-        if old.is_none() && target.is_status() {
+        if old.is_none() && target.part != Part::Whole {
             return Err(target.not_found());
         }
         check_config(target.kind, config, target.name)?;
@@ -458,7 +468,13 @@ impl Desk<'_> {
     ) -> Result<Object, Failure> {
         let kind = target.kind;
         let operation = Operation::Update;
-        new = self.mutate(Attributes::of_write(target, operation, &new, old, options))?;
+        let before = scale::shown(kind, target.part, old);
+        let shown = scale::shown(kind, target.part, &new);
+        let shown = self.mutate(Attributes::of_write(target, operation, &shown, &before, options))?;
+        match (&kind.scale, target.part) {
+            (Some(scale), Part::Scale) => scale.put(&shown, &mut new),
+            _ => new = shown,
+        }
         match object::revision(&new) {
             0 if kind.nature.updates_unconditionally() => {}
             0 => {
@@ -491,7 +507,8 @@ impl Desk<'_> {
                 &found,
             ));
         }
-        self.validate(Attributes::of_write(target, operation, &new, old, options))?;
+        let shown = scale::shown(kind, target.part, &new);
+        self.validate(Attributes::of_write(target, operation, &shown, &before, options))?;
         if differs_only_in_times(&new, old) {
             return Ok(std::sync::Arc::clone(old));
         }

@@ -25,6 +25,7 @@ mod cases {
     pub mod own;
     pub mod reading;
     pub mod rules;
+    pub mod scale;
     pub mod shape;
     pub mod status;
     pub mod tables;
