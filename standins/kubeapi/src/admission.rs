@@ -163,18 +163,20 @@ impl Desk<'_> {
     pub(crate) fn mutate(&mut self, asked: Attributes<'_>) -> Result<Value, Failure> {
         let hooks = hooks::read(self.store, Phase::Mutating, &asked);
         let mut object = asked.object.clone();
+        // Whom a change by another brings back, and who is to be asked again.
         let (mut called, mut again) = (Vec::new(), Vec::new());
-        for (index, hook) in hooks.iter().enumerate() {
-            if self.mutate_by(hook, 0, asked, &mut object)? {
-                again.append(&mut called);
+        for round in 0..2 {
+            for (index, hook) in hooks.iter().enumerate() {
+                if round == 1 && !again.contains(&index) {
+                    continue;
+                }
+                if self.mutate_by(hook, round, asked, &mut object)? {
+                    again.append(&mut called);
+                }
+                if hook.is_called_again && self.visit.has_asked(hook, round) {
+                    called.push(index);
+                }
             }
-            if hook.is_called_again && self.visit.has_asked(hook, 0) {
-                called.push(index);
-            }
-        }
-        again.sort_unstable();
-        for index in again {
-            self.mutate_by(&hooks[index], 1, asked, &mut object)?;
         }
         Ok(object)
     }

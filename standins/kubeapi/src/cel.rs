@@ -104,7 +104,10 @@ impl CelError {
 
 /// A condition over the variables of an admission request.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition(Arc<Expression>);
+pub(crate) struct Condition {
+    text: String,
+    expression: Arc<Expression>,
+}
 
 impl Condition {
     /// Reads an expression over `object`, `oldObject` and `request`.
@@ -112,7 +115,10 @@ impl Condition {
         let scope = check::Scope::of_condition();
         let expression = check::compile(text, &scope, check::Wanted::Bool)
             .map_err(|error| error.within("compilation failed"))?;
-        Ok(Self(Arc::new(expression)))
+        Ok(Self {
+            text: text.to_owned(),
+            expression: Arc::new(expression),
+        })
     }
 
     /// Whether it holds; otherwise why that cannot be said.
@@ -121,9 +127,13 @@ impl Condition {
             .iter()
             .map(|(name, json)| (*name, value::free(json)))
             .collect();
-        match evaluate(&self.0, variables)? {
-            Cel::Bool(holds) => Ok(holds),
-            _ => Err("the expression did not evaluate to a bool".into()),
+        match evaluate(&self.expression, variables) {
+            Ok(Cel::Bool(holds)) => Ok(holds),
+            Ok(_) => Err(format!("cel expression '{}' is no bool", self.text)),
+            Err(why) => Err(format!(
+                "expression '{}' resulted in error: {why}",
+                self.text
+            )),
         }
     }
 }

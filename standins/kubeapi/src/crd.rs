@@ -94,8 +94,8 @@ pub(crate) fn faults(crd: &Value) -> Vec<FieldFault> {
     let schema = |version: &'_ Value| version.pointer("/schema/openAPIV3Schema").cloned();
     let shared = versions.iter().all(|version| schema(version).is_some())
         && versions
-        .windows(2)
-        .all(|pair| schema(&pair[0]) == schema(&pair[1]));
+            .windows(2)
+            .all(|pair| schema(&pair[0]) == schema(&pair[1]));
     for (index, version) in versions.iter().enumerate() {
         // One schema for all versions is told of once, in words of the older form of CRDs (seen).
         if shared && index > 0 {

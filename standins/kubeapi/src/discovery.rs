@@ -184,11 +184,14 @@ fn aggregated_resource(kind: &Kind) -> Value {
     });
     let mut parts = Vec::new();
     if kind.has_status {
-        parts.push(json!({"subresource": "status", "responseKind": response, "verbs": STATUS_VERBS}));
+        parts.push(
+            json!({"subresource": "status", "responseKind": response, "verbs": STATUS_VERBS}),
+        );
     }
     if kind.scale.is_some() {
         let response = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
-        parts.push(json!({"subresource": "scale", "responseKind": response, "verbs": STATUS_VERBS}));
+        parts
+            .push(json!({"subresource": "scale", "responseKind": response, "verbs": STATUS_VERBS}));
     }
     if !parts.is_empty() {
         resource["subresources"] = parts.into();

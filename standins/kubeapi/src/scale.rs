@@ -45,7 +45,13 @@ impl Scale {
             "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {}, "spec": {},
             "status": {"replicas": number(&self.is).unwrap_or_default()},
         });
-        for field in ["name", "namespace", "uid", "resourceVersion", "creationTimestamp"] {
+        for field in [
+            "name",
+            "namespace",
+            "uid",
+            "resourceVersion",
+            "creationTimestamp",
+        ] {
             let value = object::meta_str(object, field);
             if !value.is_empty() {
                 scale["metadata"][field] = value.into();
@@ -121,7 +127,11 @@ impl Desk<'_> {
         body: &Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let scale = target.kind.scale.as_ref().ok_or_else(Failure::no_such_path)?;
+        let scale = target
+            .kind
+            .scale
+            .as_ref()
+            .ok_or_else(Failure::no_such_path)?;
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         let stated = match patch {
             Some(PatchKind::Apply) => return self.apply_scale(target, scale, body, options),
@@ -173,8 +183,14 @@ fn put_checked(
     old: &Value,
     new: &mut Value,
 ) -> Result<(), Failure> {
-    let kind = stated.get("kind").and_then(Value::as_str).unwrap_or_default();
-    let version = stated.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
+    let kind = stated
+        .get("kind")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
+    let version = stated
+        .get("apiVersion")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     if (version, kind) != ("autoscaling/v1", "Scale") {
         return Err(Failure::bad_request(format!(
             "{kind} in version {version:?} cannot be handled as a Scale: no kind {kind:?} is registered for version {version:?} in scheme"

@@ -470,7 +470,9 @@ impl Desk<'_> {
         let operation = Operation::Update;
         let before = scale::shown(kind, target.part, old);
         let shown = scale::shown(kind, target.part, &new);
-        let shown = self.mutate(Attributes::of_write(target, operation, &shown, &before, options))?;
+        let shown = self.mutate(Attributes::of_write(
+            target, operation, &shown, &before, options,
+        ))?;
         match (&kind.scale, target.part) {
             (Some(scale), Part::Scale) => scale.put(&shown, &mut new),
             _ => new = shown,
@@ -508,7 +510,9 @@ impl Desk<'_> {
             ));
         }
         let shown = scale::shown(kind, target.part, &new);
-        self.validate(Attributes::of_write(target, operation, &shown, &before, options))?;
+        self.validate(Attributes::of_write(
+            target, operation, &shown, &before, options,
+        ))?;
         if differs_only_in_times(&new, old) {
             return Ok(std::sync::Arc::clone(old));
         }

@@ -21,13 +21,18 @@ mod cases {
     pub mod changing;
     pub mod deleting;
     pub mod discovery;
+    pub mod hook;
     pub mod making;
     pub mod own;
     pub mod reading;
     pub mod rules;
+    pub mod rules_written;
     pub mod scale;
     pub mod shape;
     pub mod status;
     pub mod tables;
     pub mod watching;
+    pub mod webhook_failures;
+    pub mod webhook_matching;
+    pub mod webhooks;
 }

@@ -37,7 +37,7 @@ pub(super) struct Hook {
     pub(super) name: String,
     pub(super) address: Address,
     pub(super) json: Value,
-    pub(super) conditions: Vec<(String, Condition)>,
+    pub(super) conditions: Vec<Condition>,
     pub(super) is_ignored_on_failure: bool,
     pub(super) is_called_again: bool,
 }
@@ -54,9 +54,8 @@ impl Hook {
         };
         let conditions = json.get("matchConditions").and_then(Value::as_array);
         let conditions = conditions.into_iter().flatten().filter_map(|condition| {
-            let name = condition.get("name")?.as_str()?.to_owned();
             let expression = condition.get("expression")?.as_str()?;
-            Some((name, Condition::read(expression).ok()?))
+            Condition::read(expression).ok()
         });
         let authority = text("/clientConfig/caBundle");
         Self {

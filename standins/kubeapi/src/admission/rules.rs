@@ -170,20 +170,13 @@ fn matches_conditions(
     }
     let mut request = asked.review(version, user);
     let (object, old) = (request["object"].take(), request["oldObject"].take());
-    // What a request leaves out is empty here.
-    for field in ["name", "namespace", "subResource", "requestSubResource"] {
-        let absent = request.get(field).is_none();
-        if absent {
-            request[field] = "".into();
-        }
-    }
     let variables = [
         ("request", &request),
         ("object", &object),
         ("oldObject", &old),
     ];
     let mut failed = Vec::new();
-    for (_, condition) in &hook.conditions {
+    for condition in &hook.conditions {
         match condition.holds(&variables) {
             Ok(true) => {}
             Ok(false) => return Ok(false),

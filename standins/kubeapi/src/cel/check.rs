@@ -39,7 +39,25 @@ enum Kind<'s> {
     Optional(Box<Kind<'s>>),
     /// A type.
     Type,
+    /// An AdmissionRequest.
+    Request,
 }
+
+/// The fields of an AdmissionRequest.
+const REQUEST: [&str; 12] = [
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "dryRun",
+    "options",
+];
 
 /// The names that an expression may use.
 #[derive(Clone, Debug)]
@@ -61,8 +79,12 @@ impl<'s> Scope<'s> {
     }
 
     pub(super) fn of_condition() -> Self {
-        let names = ["object", "oldObject", "request"];
-        Self(names.map(|name| (name.to_owned(), Kind::Any)).to_vec())
+        let names = [
+            ("object", Kind::Any),
+            ("oldObject", Kind::Any),
+            ("request", Kind::Request),
+        ];
+        Self(names.map(|(name, kind)| (name.to_owned(), kind)).to_vec())
     }
 
     fn find(&self, name: &str) -> Option<&Kind<'s>> {
@@ -106,7 +128,7 @@ impl Kind<'_> {
             Self::Double => "double",
             Self::Text => "string",
             Self::List(_) => "list",
-            Self::Root(_) | Self::Metadata => "object",
+            Self::Root(_) | Self::Metadata | Self::Request => "object",
             Self::Optional(_) => "optional_type",
             Self::Type => "type",
             Self::Of(schema) => match schema.kind {
@@ -142,7 +164,8 @@ impl Kind<'_> {
         match self {
             Self::Any => Ok(Self::Any),
             Self::Metadata if matches!(name, "name" | "generateName") => Ok(Self::Text),
-            Self::Metadata => undefined(),
+            Self::Request if REQUEST.contains(&name) => Ok(Self::Any),
+            Self::Metadata | Self::Request => undefined(),
             Self::Root(_) if matches!(name, "apiVersion" | "kind") => Ok(Self::Text),
             Self::Root(_) if name == "metadata" => Ok(Self::Metadata),
             Self::Of(schema) | Self::Root(schema) if schema.kind == Type::Object => {

@@ -26,11 +26,13 @@ pub struct Bench {
     pub widgets: Api<DynamicObject>,
     /// Cluster-scoped, without a status subresource, unknown fields kept.
     pub racks: Api<DynamicObject>,
+    /// Nothing when the cases run against a real server.
+    pub stand_in: Option<causeway_kubeapi::KubeApi>,
 }
 
 impl Bench {
     pub async fn new() -> Self {
-        let client = client();
+        let (client, stand_in) = client();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for definition in [widget_definition(), rack_definition()] {
             let name = definition["metadata"]["name"]
@@ -58,6 +60,7 @@ impl Bench {
             racks: Api::all_with(client.clone(), &rack_resource()),
             client,
             namespace,
+            stand_in,
         }
     }
 
@@ -130,14 +133,13 @@ pub fn config(name: &str, rest: Value) -> Value {
     config
 }
 
-fn client() -> Client {
-    match std::env::var("CAUSEWAY_KUBEAPI_URL") {
-        Ok(url) => {
-            let config = kube::Config::new(url.parse().expect("a URL"));
-            Client::try_from(config).expect("a client")
-        }
-        Err(_) => stand_in().client("conformance"),
+fn client() -> (Client, Option<causeway_kubeapi::KubeApi>) {
+    if let Ok(url) = std::env::var("CAUSEWAY_KUBEAPI_URL") {
+        let config = kube::Config::new(url.parse().expect("a URL"));
+        return (Client::try_from(config).expect("a client"), None);
     }
+    let api = stand_in();
+    (api.client("conformance"), Some(api))
 }
 
 fn stand_in() -> causeway_kubeapi::KubeApi {

@@ -24,12 +24,22 @@ async fn scaled(bench: &Bench) -> Own {
     bench.define_whole(schema, version).await
 }
 
-async fn scale(bench: &Bench, own: &Own, method: &str, kind: &str, body: &Value) -> Result<Value, kube::Error> {
+async fn scale(
+    bench: &Bench,
+    own: &Own,
+    method: &str,
+    kind: &str,
+    body: &Value,
+) -> Result<Value, kube::Error> {
     let path = format!(
         "/apis/{}/namespaces/{}/{}/one/scale?fieldManager=scaler",
         own.resource.api_version, bench.namespace, own.resource.plural
     );
-    let body = if method == "GET" { Vec::new() } else { body.to_string().into_bytes() };
+    let body = if method == "GET" {
+        Vec::new()
+    } else {
+        body.to_string().into_bytes()
+    };
     let request = http::Request::builder()
         .method(method)
         .uri(path)
@@ -75,7 +85,10 @@ async fn a_scale_of_zero_leaves_the_number_out() {
     let own = scaled(&bench).await;
     own.make("one", json!({"size": 0})).await.expect("made");
     let shown = get(&bench, &own).await.expect("a scale");
-    assert_eq!((&shown["spec"], &shown["status"]), (&json!({}), &json!({"replicas": 0})));
+    assert_eq!(
+        (&shown["spec"], &shown["status"]),
+        (&json!({}), &json!({"replicas": 0}))
+    );
 }
 
 #[tokio::test]
@@ -90,31 +103,64 @@ async fn a_scale_needs_a_number() {
         "Internal error occurred: the spec replicas field \".spec.size\" does not exist",
     );
     let patch = json!({"metadata": {"labels": {"a": "b"}}});
-    let empty = scale(&bench, &own, "PATCH", "application/merge-patch+json", &patch).await;
-    assert_refused(empty, 400, "BadRequest", "the spec replicas field \".spec.size\" cannot be empty");
+    let empty = scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/merge-patch+json",
+        &patch,
+    )
+    .await;
+    assert_refused(
+        empty,
+        400,
+        "BadRequest",
+        "the spec replicas field \".spec.size\" cannot be empty",
+    );
     let patch = json!({"spec": {"replicas": 1}});
-    scale(&bench, &own, "PATCH", "application/merge-patch+json", &patch)
-        .await
-        .expect("now it has one");
+    scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/merge-patch+json",
+        &patch,
+    )
+    .await
+    .expect("now it has one");
 }
 
 #[tokio::test]
 async fn a_new_number_changes_that_number_alone() {
     let bench = Bench::new().await;
     let own = scaled(&bench).await;
-    own.make("one", json!({"size": 2, "other": "x"})).await.expect("made");
-    let patch = json!({"spec": {"replicas": 4}});
-    let answer = scale(&bench, &own, "PATCH", "application/merge-patch+json", &patch)
+    own.make("one", json!({"size": 2, "other": "x"}))
         .await
-        .expect("scaled");
+        .expect("made");
+    let patch = json!({"spec": {"replicas": 4}});
+    let answer = scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/merge-patch+json",
+        &patch,
+    )
+    .await
+    .expect("scaled");
     assert_eq!(answer["spec"], json!({"replicas": 4}));
     let now = own.api.get("one").await.expect("it is there");
     assert_eq!(now.data["spec"], json!({"size": 4, "other": "x"}));
     assert_eq!(generation(&now), 2);
-    let mut owned = owners(&now).into_iter().filter(|(manager, ..)| manager == "scaler");
+    let mut owned = owners(&now)
+        .into_iter()
+        .filter(|(manager, ..)| manager == "scaler");
     assert_eq!(
         owned.next(),
-        Some(("scaler".into(), "Update".into(), "scale".into(), json!({"f:spec": {"f:size": {}}})))
+        Some((
+            "scaler".into(),
+            "Update".into(),
+            "scale".into(),
+            json!({"f:spec": {"f:size": {}}})
+        ))
     );
 }
 
@@ -126,8 +172,13 @@ async fn a_scale_is_replaced_as_a_whole() {
     let mut whole = get(&bench, &own).await.expect("a scale");
     whole["spec"]["replicas"] = json!(3);
     whole["status"]["replicas"] = json!(9);
-    let answer = scale(&bench, &own, "PUT", "application/json", &whole).await.expect("scaled");
-    assert_eq!((&answer["spec"], &answer["status"]), (&json!({"replicas": 3}), &json!({"replicas": 0})));
+    let answer = scale(&bench, &own, "PUT", "application/json", &whole)
+        .await
+        .expect("scaled");
+    assert_eq!(
+        (&answer["spec"], &answer["status"]),
+        (&json!({"replicas": 3}), &json!({"replicas": 0}))
+    );
     let again = scale(&bench, &own, "PUT", "application/json", &whole).await;
     assert_refused(again, 409, "Conflict", "the object has been modified");
 }
@@ -138,25 +189,52 @@ async fn a_number_that_the_schema_forbids_is_refused() {
     let own = scaled(&bench).await;
     own.make("one", json!({"size": 2})).await.expect("made");
     let patch = json!({"spec": {"replicas": 6}});
-    let refused = scale(&bench, &own, "PATCH", "application/merge-patch+json", &patch).await;
-    assert_refused(refused, 422, "Invalid", "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5");
+    let refused = scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/merge-patch+json",
+        &patch,
+    )
+    .await;
+    assert_refused(
+        refused,
+        422,
+        "Invalid",
+        "spec.size: Invalid value: 6: spec.size in body should be less than or equal to 5",
+    );
 }
 
 #[tokio::test]
 async fn a_scale_is_applied() {
     let bench = Bench::new().await;
     let own = scaled(&bench).await;
-    own.make("one", json!({"other": "x", "size": 3})).await.expect("made");
-    let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": 3}});
-    scale(&bench, &own, "PATCH", "application/apply-patch+yaml", &config)
+    own.make("one", json!({"other": "x", "size": 3}))
         .await
-        .expect("applied");
+        .expect("made");
+    let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": 3}});
+    scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/apply-patch+yaml",
+        &config,
+    )
+    .await
+    .expect("applied");
     let now = own.api.get("one").await.expect("it is there");
     assert_eq!(now.data["spec"], json!({"size": 3, "other": "x"}));
-    let mut owned = owners(&now).into_iter().filter(|(manager, ..)| manager == "scaler");
+    let mut owned = owners(&now)
+        .into_iter()
+        .filter(|(manager, ..)| manager == "scaler");
     assert_eq!(
         owned.next(),
-        Some(("scaler".into(), "Apply".into(), "scale".into(), json!({"f:spec": {"f:size": {}}})))
+        Some((
+            "scaler".into(),
+            "Apply".into(),
+            "scale".into(),
+            json!({"f:spec": {"f:size": {}}})
+        ))
     );
 }
 
@@ -166,15 +244,32 @@ async fn a_scale_whose_number_nobody_owns_is_not_applied() {
     let own = scaled(&bench).await;
     own.make("one", json!({"other": "x"})).await.expect("made");
     let config = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "one"}, "spec": {"replicas": 3}});
-    let refused = scale(&bench, &own, "PATCH", "application/apply-patch+yaml", &config).await;
-    assert_refused(refused, 500, "", "failed to create manager for existing fields: failed to convert live object");
+    let refused = scale(
+        &bench,
+        &own,
+        "PATCH",
+        "application/apply-patch+yaml",
+        &config,
+    )
+    .await;
+    assert_refused(
+        refused,
+        500,
+        "",
+        "failed to create manager for existing fields: failed to convert live object",
+    );
 }
 
 #[tokio::test]
 async fn a_scale_of_what_is_absent_is_not_found() {
     let bench = Bench::new().await;
     let own = scaled(&bench).await;
-    assert_refused(get(&bench, &own).await, 404, "NotFound", "\"one\" not found");
+    assert_refused(
+        get(&bench, &own).await,
+        404,
+        "NotFound",
+        "\"one\" not found",
+    );
 }
 
 #[tokio::test]
@@ -197,14 +292,29 @@ async fn a_scale_is_discovered() {
     let wanted = format!("{}/scale", own.resource.plural);
     let found = tokio::time::timeout(limit, async {
         loop {
-            let list = bench.client.list_api_group_resources(&own.resource.api_version).await.expect("a list");
-            if let Some(found) = list.resources.into_iter().find(|resource| resource.name == wanted) {
+            let list = bench
+                .client
+                .list_api_group_resources(&own.resource.api_version)
+                .await
+                .expect("a list");
+            if let Some(found) = list
+                .resources
+                .into_iter()
+                .find(|resource| resource.name == wanted)
+            {
                 return found;
             }
         }
     })
     .await
     .expect("listed in time");
-    assert_eq!((found.kind.as_str(), found.group.as_deref(), found.version.as_deref()), ("Scale", Some("autoscaling"), Some("v1")));
+    assert_eq!(
+        (
+            found.kind.as_str(),
+            found.group.as_deref(),
+            found.version.as_deref()
+        ),
+        ("Scale", Some("autoscaling"), Some("v1"))
+    );
     assert_eq!(found.verbs, ["get", "patch", "update"]);
 }
