@@ -193,6 +193,21 @@ fn real_api_steps() -> Result<Vec<(&'static str, Command)>> {
     packets.args(["demo", "removal", "--against", "real"]);
     Ok(vec![
         (
+            // Not among all targets, since it is no test by default.
+            "clippy, real API",
+            cargo(&[
+                "clippy",
+                "--locked",
+                "--package",
+                "causeway-lab",
+                "--test",
+                "real_api",
+                "--",
+                "-D",
+                "warnings",
+            ]),
+        ),
+        (
             "real API",
             cargo(&[
                 "test",
