@@ -25,6 +25,7 @@ use self::{
 };
 use crate::{
     object, patch,
+    rbac::review,
     schema::shape,
     status::Failure,
     write::{Desk, Options, Part, Target},
@@ -214,8 +215,13 @@ impl Desk<'_> {
                 hook.name
             )));
         }
-        let mut patched = patch::patched(patch::PatchKind::Json, object, &patch)
-            .map_err(|failure| Failure::internal_error(&failure.message))?;
+        let mut patched = patch::patched(
+            patch::PatchKind::Json,
+            object,
+            &patch,
+            &asked.target.kind.schema,
+        )
+        .map_err(|failure| Failure::internal_error(&failure.message))?;
         patched["apiVersion"] = before["apiVersion"].clone();
         if asked.target.part != Part::Scale {
             let schema = &asked.target.kind.schema;
@@ -279,7 +285,7 @@ impl Desk<'_> {
 
     /// Who writes, as webhooks see it.
     fn user(&self) -> Value {
-        json!({"username": self.identity, "groups": ["system:authenticated"]})
+        review::info(self.user)
     }
 }
 

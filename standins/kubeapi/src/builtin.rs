@@ -1,9 +1,11 @@
 //! The kinds that the server has itself: Namespace, Node, Pod, Event, Lease, the CRDs and
-//! the configurations of admission webhooks.
+//! the configurations of admission webhooks; those that are only stored are in [`plain`].
 //!
 //! Their schemas are tables beside this file, taken from the OpenAPI description of Kubernetes
 //! 1.34 (types, list keys, enums, required fields; descriptions left out, deeply nested parts of
 //! Pod that nothing here reads are kept as they come). Read once when a stand-in is made.
+
+mod plain;
 
 use std::sync::Arc;
 
@@ -48,6 +50,20 @@ struct Entry {
 
 const AGE: (&str, &str, i64, &str) = ("Age", "date", 0, ".metadata.creationTimestamp");
 
+/// Of events of both groups.
+const EVENT_COLUMNS: &[(&str, &str, i64, &str)] = &[
+    ("Last Seen", "string", 0, ""),
+    ("Type", "string", 0, ".type"),
+    ("Reason", "string", 0, ".reason"),
+    ("Object", "string", 0, ""),
+    ("Subobject", "string", 1, ".involvedObject.fieldPath"),
+    ("Source", "string", 1, ""),
+    ("Message", "string", 0, ""),
+    ("First Seen", "string", 1, ""),
+    ("Count", "string", 1, ""),
+    ("Name", "string", 1, ".metadata.name"),
+];
+
 const ENTRIES: &[Entry] = &[
     Entry {
         group: "",
@@ -72,20 +88,15 @@ const ENTRIES: &[Entry] = &[
         nature: Nature::Node,
         table: include_str!("builtin/node.json"),
         columns: &[
-            (
-                "Ready",
-                "string",
-                0,
-                ".status.conditions[?(@.type==\"Ready\")].status",
-            ),
+            ("Status", "string", 0, ""),
+            ("Roles", "string", 0, ""),
             AGE,
-            ("Version", "string", 0, ".status.nodeInfo.kubeletVersion"),
-            (
-                "Internal-IP",
-                "string",
-                1,
-                ".status.addresses[?(@.type==\"InternalIP\")].address",
-            ),
+            ("Version", "string", 0, ""),
+            ("Internal-IP", "string", 1, ""),
+            ("External-IP", "string", 1, ""),
+            ("OS-Image", "string", 1, ""),
+            ("Kernel-Version", "string", 1, ""),
+            ("Container-Runtime", "string", 1, ""),
         ],
     },
     Entry {
@@ -99,10 +110,14 @@ const ENTRIES: &[Entry] = &[
         nature: Nature::Pod,
         table: include_str!("builtin/pod.json"),
         columns: &[
-            ("Status", "string", 0, ".status.phase"),
+            ("Ready", "string", 0, ""),
+            ("Status", "string", 0, ""),
+            ("Restarts", "string", 0, ""),
             AGE,
-            ("IP", "string", 1, ".status.podIP"),
-            ("Node", "string", 1, ".spec.nodeName"),
+            ("IP", "string", 1, ""),
+            ("Node", "string", 1, ""),
+            ("Nominated Node", "string", 1, ""),
+            ("Readiness Gates", "string", 1, ""),
         ],
     },
     Entry {
@@ -115,13 +130,7 @@ const ENTRIES: &[Entry] = &[
         has_status: false,
         nature: Nature::Event,
         table: include_str!("builtin/event.json"),
-        columns: &[
-            ("Last Seen", "date", 0, ".lastTimestamp"),
-            ("Type", "string", 0, ".type"),
-            ("Reason", "string", 0, ".reason"),
-            ("Object", "string", 0, ".involvedObject.name"),
-            ("Message", "string", 0, ".message"),
-        ],
+        columns: EVENT_COLUMNS,
     },
     Entry {
         group: "events.k8s.io",
@@ -133,13 +142,7 @@ const ENTRIES: &[Entry] = &[
         has_status: false,
         nature: Nature::Event,
         table: include_str!("builtin/events_k8s_io.json"),
-        columns: &[
-            ("Last Seen", "date", 0, ".eventTime"),
-            ("Type", "string", 0, ".type"),
-            ("Reason", "string", 0, ".reason"),
-            ("Object", "string", 0, ".regarding.name"),
-            ("Message", "string", 0, ".note"),
-        ],
+        columns: EVENT_COLUMNS,
     },
     Entry {
         group: "coordination.k8s.io",
@@ -195,6 +198,7 @@ const ENTRIES: &[Entry] = &[
 pub(crate) fn kinds() -> Result<Vec<Arc<Kind>>, TableError> {
     ENTRIES
         .iter()
+        .chain(plain::ENTRIES)
         .map(|entry| entry.read().map(Arc::new))
         .collect()
 }
@@ -221,6 +225,7 @@ impl Entry {
             short_names: self.short.iter().copied().map(str::to_owned).collect(),
             categories: Vec::new(),
             namespaced: self.namespaced,
+            document: parse_table(self.kind, self.table)?,
             schema: whole_object(read_table(self.kind, self.table)?)?,
             metadata_rules: None,
             has_status: self.has_status,
@@ -232,9 +237,17 @@ impl Entry {
 }
 
 fn read_table(kind: &'static str, text: &str) -> Result<Schema, TableError> {
-    let json: Value =
-        serde_json::from_str(text).map_err(|source| TableError::Json { kind, source })?;
+    let json = parse_table(kind, text)?;
     Schema::read("", &json).map_err(|source| TableError::Schema { kind, source })
+}
+
+fn parse_table(kind: &'static str, text: &str) -> Result<Value, TableError> {
+    serde_json::from_str(text).map_err(|source| TableError::Json { kind, source })
+}
+
+/// The schema of `metadata` as it is stated.
+pub(crate) fn metadata_document() -> Result<Value, TableError> {
+    parse_table("ObjectMeta", include_str!("builtin/object_meta.json"))
 }
 
 /// Completes the schema of a kind by what every object has: apiVersion, kind, metadata.
@@ -278,11 +291,38 @@ pub(crate) fn prepare_new(nature: Nature, new: &mut Value) {
                 .entry("qosClass")
                 .or_insert_with(|| "BestEffort".into());
         }
+        Nature::Secret => complete_secret(new),
         Nature::Custom
         | Nature::Node
         | Nature::Event
         | Nature::Lease
         | Nature::Definition
-        | Nature::Webhooks => {}
+        | Nature::Webhooks
+        | Nature::Plain
+        | Nature::Access
+        | Nature::Review => {}
+    }
+}
+
+/// Writes what a Secret has in plain text into its data, and says its type.
+pub(crate) fn complete_secret(new: &mut Value) {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    let plain = new.as_object_mut().and_then(|map| map.remove("stringData"));
+    for (key, text) in plain
+        .as_ref()
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
+        let encoded = STANDARD.encode(text.as_str().unwrap_or_default());
+        object::map_mut(new, "data").insert(key.clone(), encoded.into());
+    }
+    if new
+        .get("type")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .is_empty()
+    {
+        new["type"] = "Opaque".into();
     }
 }

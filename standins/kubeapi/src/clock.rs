@@ -111,6 +111,15 @@ impl Clock {
             .collect()
     }
 
+    /// Leaves out what an earlier run with the same seed has drawn up to a revision.
+    pub(crate) fn skip(&self, revision: u64) {
+        if revision != 0 {
+            let mut inner = self.lock();
+            inner.seed ^= revision.rotate_left(32);
+            inner.draw();
+        }
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -162,6 +162,7 @@ fn kind(crd: &Value, version: &Value) -> Result<Kind, DefinitionError> {
         categories: list("/spec/names/categories"),
         namespaced: text(crd, "/spec/scope") == "Namespaced",
         metadata_rules: schema.properties.get("metadata").cloned(),
+        document: json.clone(),
         schema: builtin::whole_object(schema)?,
         has_status: version.pointer("/subresources/status").is_some(),
         scale: version.pointer("/subresources/scale").map(Scale::read),

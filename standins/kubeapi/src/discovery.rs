@@ -9,22 +9,17 @@ use serde_json::{Value, json};
 
 use crate::{
     kinds::{Kind, Kinds},
+    openapi,
     request::Route,
     status::Failure,
     store::Store,
 };
 
-const VERBS: [&str; 8] = [
-    "create",
-    "delete",
-    "deletecollection",
-    "get",
-    "list",
-    "patch",
-    "update",
-    "watch",
-];
 const STATUS_VERBS: [&str; 3] = ["get", "patch", "update"];
+
+/// The content type of aggregated discovery.
+pub(crate) const AGGREGATED: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 /// The document behind a path.
 pub(crate) fn document(store: &Store, route: &Route, accept: &str) -> Result<Value, Failure> {
@@ -53,6 +48,7 @@ pub(crate) fn document(store: &Store, route: &Route, accept: &str) -> Result<Val
             document["apiVersion"] = "v1".into();
             Ok(document)
         }
+        Route::OpenApi(of) => openapi::document(kinds, of.as_ref()),
         Route::Resources { group, version } => resources(kinds, group, version),
         Route::Objects(_) | Route::Health => Err(Failure::no_such_path()),
     }
@@ -105,7 +101,7 @@ fn resources(kinds: &Kinds, group: &str, version: &str) -> Result<Value, Failure
     for kind in in_version(kinds, group, version) {
         let mut main = json!({
             "name": kind.resource.plural, "singularName": kind.singular, "namespaced": kind.namespaced,
-            "kind": kind.name, "verbs": VERBS,
+            "kind": kind.name, "verbs": kind.nature.verbs(),
         });
         if !kind.short_names.is_empty() {
             main["shortNames"] = kind.short_names.clone().into();
@@ -178,7 +174,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "responseKind": response,
         "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
         "singularResource": kind.singular,
-        "verbs": VERBS,
+        "verbs": kind.nature.verbs(),
         "shortNames": kind.short_names,
         "categories": kind.categories,
     });

@@ -16,6 +16,7 @@ use crate::{
     object::{self, FOREGROUND, ORPHAN, Object},
     remove::{CRD_CLEANUP, DeleteOptions},
     store::Store,
+    user::User,
     write::{Desk, Part, Target},
 };
 
@@ -43,13 +44,14 @@ impl KubeApi {
     /// gone, contents of terminating namespaces and CRDs, pods that have been told to stop.
     /// Returns how many objects it changed or removed.
     pub fn collect_garbage(&self) -> usize {
+        let collector = User::master(COLLECTOR);
         let mut store = self.inner.lock();
         let mut all = 0;
         for _ in 0..ROUNDS {
             let mut desk = Desk {
                 store: &mut store,
                 clock: &self.inner.clock,
-                identity: COLLECTOR,
+                user: &collector,
                 visit: &Visit::default(),
             };
             let done = desk.collect();
@@ -118,7 +120,7 @@ impl Desk<'_> {
         let held = !object::finalizers(&object).is_empty()
             || object.pointer("/spec/finalizers/0").is_some() && kind.nature == Nature::Namespace;
         if object::is_deleting(&object) && grace.unwrap_or_default() == 0 && !held {
-            self.store.count(self.identity, &kind.name);
+            self.store.count(&self.user.name, &kind.name);
             self.store.remove(&kind.resource, &object);
         } else if self.put(kind, object).is_err() {
             return 0;

@@ -10,6 +10,7 @@ use crate::{
     kinds::{Kind, Nature},
     object,
     ownership::typed,
+    rbac,
     schema::{check, shape},
     status::{Failure, FieldFault},
     write::Target,
@@ -80,6 +81,7 @@ pub(crate) fn decode(
     if kind.nature == Nature::Definition {
         crd::default(&mut new);
     }
+    rbac::check::default(kind, &mut new);
     Ok((new, warnings))
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Kind {
     pub(crate) namespaced: bool,
     /// The whole object, `metadata` included.
     pub(crate) schema: Schema,
+    /// The schema as it was stated, with its descriptions.
+    pub(crate) document: Value,
     /// What a CRD demands of `metadata` (only of the name, the real server allows no more).
     pub(crate) metadata_rules: Option<Schema>,
     /// Whether `/status` is a subresource of its own.
@@ -52,18 +54,51 @@ pub(crate) enum Nature {
     Definition,
     /// Configurations of admission webhooks.
     Webhooks,
+    /// No rules of its own.
+    Plain,
+    Secret,
+    /// Roles and bindings.
+    Access,
+    /// Created and answered, never stored.
+    Review,
 }
 
 impl Nature {
     /// Whether a write without a resourceVersion means "whatever the state is"
     /// (`AllowUnconditionalUpdate` of the real strategies).
     pub(crate) fn updates_unconditionally(self) -> bool {
-        matches!(self, Self::Namespace | Self::Node | Self::Pod | Self::Event)
+        matches!(
+            self,
+            Self::Namespace
+                | Self::Node
+                | Self::Pod
+                | Self::Event
+                | Self::Plain
+                | Self::Secret
+                | Self::Access
+        )
     }
 
     /// Whether a PUT makes an object that is absent (`AllowCreateOnUpdate`).
     pub(crate) fn creates_on_update(self) -> bool {
-        matches!(self, Self::Event | Self::Lease)
+        matches!(self, Self::Event | Self::Lease | Self::Access)
+    }
+
+    /// What can be done with objects.
+    pub(crate) fn verbs(self) -> &'static [&'static str] {
+        match self {
+            Self::Review => &["create"],
+            _ => &[
+                "create",
+                "delete",
+                "deletecollection",
+                "get",
+                "list",
+                "patch",
+                "update",
+                "watch",
+            ],
+        }
     }
 
     /// Whether objects count their spec changes in `metadata.generation`.

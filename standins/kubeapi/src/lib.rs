@@ -23,33 +23,44 @@ mod crd;
 mod discovery;
 mod gc;
 mod incoming;
+mod journal;
 mod kinds;
 mod metadata;
 mod object;
+mod openapi;
 mod ownership;
 mod patch;
+mod rbac;
 mod read;
 mod remove;
 mod request;
 mod scale;
 mod schema;
 mod select;
+mod serve;
 mod service;
 mod status;
 mod store;
+mod strategic;
 mod strategy;
 pub mod table;
+mod user;
 mod watching;
 mod write;
 
 use std::{
     collections::BTreeMap,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use tokio::sync::watch;
+
 pub use clock::Clock;
 pub use gc::GarbageCollector;
+pub use serve::{AuthorityError, ServeError, Server};
 pub use service::{Door, ResponseBody};
+pub use user::User;
 
 /// The namespace of clients that name none, there from the start like those of the real server.
 const FIRST_NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
@@ -68,11 +79,21 @@ pub(crate) struct Inner {
     pub(crate) clock: Clock,
     pub(crate) webhooks: admission::Webhooks,
     store: Mutex<store::Store>,
+    /// How far the file has come, if there is one.
+    durable: Option<watch::Receiver<journal::Durable>>,
 }
 
 impl Inner {
     pub(crate) fn lock(&self) -> MutexGuard<'_, store::Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until everything up to a revision is on the disk, where there is one.
+    pub(crate) async fn settled(&self, revision: u64) -> Result<(), status::Failure> {
+        match &self.durable {
+            None => Ok(()),
+            Some(durable) => journal::settled(&mut durable.clone(), revision).await,
+        }
     }
 }
 
@@ -85,9 +106,17 @@ pub enum StartError {
         /// Which and why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// One of the first namespaces.
-    #[error("the first namespaces cannot be made")]
-    Namespace {
+    /// The file.
+    #[error("what is kept in {path} cannot be used")]
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// One of the first objects.
+    #[error("the first objects cannot be made")]
+    First {
         /// What the server says.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
@@ -102,64 +131,110 @@ impl KubeApi {
     /// # Errors
     /// [`StartError`] if this crate's own tables are broken.
     pub fn new(clock: Clock) -> Result<Self, StartError> {
-        let store = store::Store::new().map_err(|error| StartError::Table {
-            source: error.into(),
-        })?;
+        Self::start(clock, new_store()?, None)
+    }
+
+    /// An API whose objects are kept in a file, which is made if it is absent. Whatever it has
+    /// answered outlasts the process, however that ends. A watch goes on from the latest revision;
+    /// from an earlier one it gets 410.
+    ///
+    /// # Errors
+    /// [`StartError`] if the file cannot be used, for example because another process does.
+    pub fn open(path: &Path, clock: Clock) -> Result<Self, StartError> {
+        let unusable = |source: Box<dyn std::error::Error + Send + Sync>| StartError::File {
+            path: path.to_owned(),
+            source,
+        };
+        let (journal, saved) =
+            journal::Journal::open(path).map_err(|error| unusable(error.into()))?;
+        let durable = journal.durable();
+        // Uids must not come twice, though a given clock begins again.
+        clock.skip(saved.revision);
+        let mut store = new_store()?;
+        store
+            .restore(journal, saved)
+            .map_err(|error| unusable(error.into()))?;
+        Self::start(clock, store, Some(durable))
+    }
+
+    /// Writes what is left and closes the file, so that it can be opened again, though clients may
+    /// still be about: what they write from now on is refused. Waits for the disk. Does nothing to
+    /// an API without a file.
+    pub fn close(&self) {
+        let journal = self.inner.lock().close();
+        drop(journal);
+    }
+
+    fn start(
+        clock: Clock,
+        store: store::Store,
+        durable: Option<watch::Receiver<journal::Durable>>,
+    ) -> Result<Self, StartError> {
         let api = Self {
             inner: Arc::new(Inner {
                 clock,
                 webhooks: admission::Webhooks::default(),
                 store: Mutex::new(store),
+                durable,
             }),
         };
-        api.make_first_namespaces()
-            .map_err(|error| StartError::Namespace {
-                source: error.into(),
-            })?;
+        api.make_first_objects()?;
         Ok(api)
     }
 
-    fn make_first_namespaces(&self) -> Result<(), status::Failure> {
+    /// Makes what every cluster has from the start, as far as it is not there.
+    fn make_first_objects(&self) -> Result<(), StartError> {
+        let roles = rbac::first::objects().map_err(|error| StartError::First {
+            source: error.into(),
+        })?;
+        let user = User::master(SERVER);
+        // Roles and bindings draw uids of their own, so that the given clock's go to its users.
+        let own = Clock::given(self.inner.clock.now(), 0);
+        let namespaces = FIRST_NAMESPACES.iter().map(|name| {
+            let object = serde_json::json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name},
+            });
+            (object, &self.inner.clock)
+        });
         let mut store = self.inner.lock();
-        let kind = store
-            .kinds
-            .find("", "v1", "namespaces")
-            .ok_or_else(status::Failure::no_such_path)?;
-        let options = write::Options::read(&request::Query::default(), SERVER)?;
-        for name in FIRST_NAMESPACES {
-            let mut desk = write::Desk {
+        for (object, clock) in namespaces.chain(roles.into_iter().map(|role| (role, &own))) {
+            let desk = write::Desk {
                 store: &mut store,
-                clock: &self.inner.clock,
-                identity: SERVER,
+                clock,
+                user: &user,
                 visit: &admission::Visit::default(),
             };
-            let target = write::Target {
-                kind: &kind,
-                namespace: "",
-                name: "",
-                part: write::Part::Whole,
-            };
-            desk.create(
-                target,
-                serde_json::json!({"metadata": {"name": name}}),
-                &options,
-            )?;
+            make_first(desk, object).map_err(|error| StartError::First {
+                source: error.into(),
+            })?;
         }
         store.writes.clear();
         Ok(())
     }
 
-    /// A client that acts as `identity`: its name in managedFields where a request names no field
-    /// manager, and in [`writes`](Self::writes). Its default namespace is `default`.
+    /// A client that acts as `identity` and may do everything. The identity is its name in
+    /// managedFields where a request names no field manager, and in [`writes`](Self::writes). Its
+    /// default namespace is `default`.
     ///
     /// Must be called inside a tokio runtime (`kube::Client` starts a task).
     pub fn client(&self, identity: &str) -> kube::Client {
-        kube::Client::new(self.door(identity), "default")
+        self.client_as(User::master(identity))
     }
 
-    /// The service behind [`client`](Self::client), to be wrapped (fault injection, HTTPS).
+    /// A client of a user, who may do what roles and bindings give. Otherwise like
+    /// [`client`](Self::client).
+    pub fn client_as(&self, user: User) -> kube::Client {
+        kube::Client::new(self.door_as(user), "default")
+    }
+
+    /// The service behind [`client`](Self::client), to be wrapped (fault injection).
     pub fn door(&self, identity: &str) -> Door {
-        Door::new(Arc::clone(&self.inner), identity)
+        self.door_as(User::master(identity))
+    }
+
+    /// The service behind [`client_as`](Self::client_as).
+    pub fn door_as(&self, user: User) -> Door {
+        Door::new(Arc::clone(&self.inner), user)
     }
 
     /// How many writes changed something, by identity and kind. Writes that changed nothing, were
@@ -177,4 +252,37 @@ impl KubeApi {
     pub fn forget_history(&self) {
         self.inner.lock().forget_history();
     }
+}
+
+fn new_store() -> Result<store::Store, StartError> {
+    store::Store::new().map_err(|error| StartError::Table {
+        source: error.into(),
+    })
+}
+
+/// Makes one of the first objects unless it is there.
+fn make_first(mut desk: write::Desk<'_>, object: serde_json::Value) -> Result<(), status::Failure> {
+    let text = |field: &str| object.get(field).and_then(serde_json::Value::as_str);
+    let (group, plural) = match text("kind") {
+        Some("ClusterRole") => (rbac::GROUP, "clusterroles"),
+        Some("ClusterRoleBinding") => (rbac::GROUP, "clusterrolebindings"),
+        _ => ("", "namespaces"),
+    };
+    let kind = desk.store.kinds.find(group, "v1", plural);
+    let kind = kind.ok_or_else(status::Failure::no_such_path)?;
+    if desk
+        .store
+        .get(&kind.resource, "", object::name(&object))
+        .is_some()
+    {
+        return Ok(());
+    }
+    let target = write::Target {
+        kind: &kind,
+        namespace: "",
+        name: "",
+        part: write::Part::Whole,
+    };
+    let options = write::Options::read(&request::Query::default(), SERVER)?;
+    desk.create(target, object, &options).map(|_| ())
 }

@@ -98,6 +98,20 @@ fn name_faults(object: &Value, nature: Nature, found: &mut Vec<FieldFault>) {
         return;
     }
     let value = Value::from(name);
+    // Names of roles and bindings are any part of a path.
+    if nature == Nature::Access {
+        let faults = match name {
+            "." | ".." => vec![format!("may not be '{name}'")],
+            _ => ['/', '%']
+                .into_iter()
+                .filter(|&letter| name.contains(letter))
+                .map(|letter| format!("may not contain '{letter}'"))
+                .collect(),
+        };
+        let invalid = |why: &String| FieldFault::invalid("metadata.name", &value, why);
+        found.extend(faults.iter().map(invalid));
+        return;
+    }
     let (most, rule) = match nature {
         Nature::Namespace => (LABEL_LENGTH, LABEL_RULE),
         _ => (SUBDOMAIN_LENGTH, SUBDOMAIN_RULE),

@@ -1,11 +1,11 @@
-//! JSON patch and JSON merge patch.
+//! JSON patch and JSON merge patch; strategic merge patch is in [`strategic`](crate::strategic).
 //!
 //! Called by [`write`](crate::write); server-side apply is in [`ownership`](crate::ownership).
 
 use http::StatusCode;
 use serde_json::Value;
 
-use crate::status::Failure;
+use crate::{kinds::Nature, schema::Schema, status::Failure, strategic};
 
 /// What the real server takes at most.
 const MOST_OPERATIONS: usize = 10_000;
@@ -15,36 +15,56 @@ const MOST_OPERATIONS: usize = 10_000;
 pub(crate) enum PatchKind {
     Json,
     Merge,
+    /// Only of the server's own kinds.
+    Strategic,
     Apply,
 }
 
 impl PatchKind {
-    /// Reads a content type. Strategic merge patches, which only the server's own kinds have, are
-    /// not served.
-    pub(crate) fn read(content_type: &str) -> Result<Self, Failure> {
+    /// Reads a content type. Custom kinds have no strategic merge patches.
+    pub(crate) fn read(content_type: &str, nature: Nature) -> Result<Self, Failure> {
+        let custom = nature == Nature::Custom;
+        let own = if custom {
+            ""
+        } else {
+            "application/strategic-merge-patch+json, "
+        };
         match content_type.split(';').next().unwrap_or_default().trim() {
             "application/json-patch+json" => Ok(Self::Json),
             "application/merge-patch+json" => Ok(Self::Merge),
             "application/apply-patch+yaml" => Ok(Self::Apply),
+            "application/strategic-merge-patch+json" if !custom => Ok(Self::Strategic),
             _ => Err(Failure::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 "UnsupportedMediaType",
-                "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+                format!(
+                    "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, {own}application/apply-patch+yaml"
+                ),
             )),
         }
     }
 }
 
-/// Applies a JSON patch or a merge patch.
-pub(crate) fn patched(kind: PatchKind, object: &Value, patch: &Value) -> Result<Value, Failure> {
+/// Applies a patch to an object of this schema.
+pub(crate) fn patched(
+    kind: PatchKind,
+    object: &Value,
+    patch: &Value,
+    schema: &Schema,
+) -> Result<Value, Failure> {
     let mut object = object.clone();
-    if kind == PatchKind::Merge {
+    if matches!(kind, PatchKind::Merge | PatchKind::Strategic) {
         if !patch.is_object() {
             return Err(Failure::bad_request(
                 "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}",
             ));
         }
-        json_patch::merge(&mut object, patch);
+        match (kind, &mut object, patch) {
+            (PatchKind::Strategic, Value::Object(object), Value::Object(patch)) => {
+                strategic::merge(object, patch, Some(schema));
+            }
+            (_, object, patch) => json_patch::merge(object, patch),
+        }
         return Ok(object);
     }
     let Value::Array(operations) = patch else {

@@ -132,7 +132,15 @@ impl Desk<'_> {
             Nature::Namespace => self.mark_namespace(&mut new, options),
             Nature::Pod => self.mark_pod(&mut new, options),
             Nature::Definition => self.mark_definition(&mut new),
-            Nature::Custom | Nature::Node | Nature::Event | Nature::Lease | Nature::Webhooks => {}
+            Nature::Custom
+            | Nature::Node
+            | Nature::Event
+            | Nature::Lease
+            | Nature::Webhooks
+            | Nature::Plain
+            | Nature::Secret
+            | Nature::Access
+            | Nature::Review => {}
         }
         if target.kind.nature != Nature::Namespace {
             set_propagation(&mut new, options.propagation);
@@ -158,7 +166,7 @@ impl Desk<'_> {
         if options.dry_run {
             return Ok(Removed::Gone(old));
         }
-        self.store.count(self.identity, &target.kind.name);
+        self.store.count(&self.user.name, &target.kind.name);
         Ok(Removed::Gone(
             self.store.remove(&target.kind.resource, &old),
         ))

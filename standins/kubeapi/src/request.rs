@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     object,
+    rbac::Attributes,
     status::{Failure, FieldFault},
 };
 
@@ -44,6 +45,50 @@ pub(crate) enum Route {
     Objects(Call),
     /// `/healthz`, `/livez`, `/readyz`.
     Health,
+    /// `/openapi/v3` and what is below it: group and version, if any.
+    OpenApi(Option<(String, String)>),
+}
+
+impl Call {
+    /// What the authorizer is asked.
+    pub(crate) fn attributes<'a>(&'a self, method: &Method) -> Attributes<'a> {
+        // A list of one name is about that name.
+        let name = if self.name.is_empty() {
+            let fields = self.query.text("fieldSelector").split(',');
+            let named = fields.filter_map(|part| part.strip_prefix("metadata.name="));
+            named
+                .map(|name| name.trim_start_matches('='))
+                .next()
+                .unwrap_or_default()
+        } else {
+            self.name.as_str()
+        };
+        let collection = self.name.is_empty();
+        let verb = match method.as_str() {
+            "GET" | "HEAD" if collection && self.query.flag("watch") => "watch",
+            "GET" | "HEAD" if collection => "list",
+            "GET" | "HEAD" => "get",
+            "POST" => "create",
+            "PUT" => "update",
+            "PATCH" => "patch",
+            "DELETE" if collection => "deletecollection",
+            "DELETE" => "delete",
+            _ => "",
+        };
+        let is_namespace = self.group.is_empty() && self.plural == "namespaces";
+        Attributes::Resource {
+            verb,
+            group: &self.group,
+            resource: &self.plural,
+            subresource: &self.subresource,
+            namespace: if is_namespace {
+                &self.name
+            } else {
+                &self.namespace
+            },
+            name,
+        }
+    }
 }
 
 /// The query, decoded; of repeated keys the first counts.
@@ -142,6 +187,14 @@ pub(crate) fn route(path: &str, query: &str) -> Result<Route, Failure> {
     let (group, version, rest) = match parts.as_slice() {
         ["version"] => return Ok(Route::Version),
         ["healthz" | "livez" | "readyz", ..] => return Ok(Route::Health),
+        ["openapi", "v3"] => return Ok(Route::OpenApi(None)),
+        ["openapi", "v3", "api", version] => {
+            return Ok(Route::OpenApi(Some((String::new(), (*version).to_owned()))));
+        }
+        ["openapi", "v3", "apis", group, version] => {
+            let both = ((*group).to_owned(), (*version).to_owned());
+            return Ok(Route::OpenApi(Some(both)));
+        }
         ["api"] => return Ok(Route::Core),
         ["apis"] => return Ok(Route::Groups),
         ["apis", group] => return Ok(Route::Group((*group).to_owned())),

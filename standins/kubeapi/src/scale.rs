@@ -135,7 +135,7 @@ impl Desk<'_> {
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         let stated = match patch {
             Some(PatchKind::Apply) => return self.apply_scale(target, scale, body, options),
-            Some(kind) => patch::patched(kind, &scale.of(&old), body)?,
+            Some(kind) => patch::patched(kind, &scale.of(&old), body, &target.kind.schema)?,
             None => body.clone(),
         };
         let mut new = Value::clone(&target.kind.present(&old));

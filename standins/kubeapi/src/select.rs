@@ -33,6 +33,38 @@ enum Rule {
     Below(i64),
 }
 
+/// Whether a label selector in its JSON form (`matchLabels`, `matchExpressions`) matches.
+pub(crate) fn matches_labels(selector: &Value, object: &Value) -> bool {
+    let labels = object.pointer("/metadata/labels");
+    let label = |key: &str| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .and_then(Value::as_str)
+    };
+    let equal = selector.get("matchLabels").and_then(Value::as_object);
+    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
+    let equals = |(key, value): (&String, &Value)| label(key) == value.as_str();
+    equal.into_iter().flatten().all(equals)
+        && expressions.into_iter().flatten().all(|expression| {
+            let text = |field| {
+                expression
+                    .get(field)
+                    .and_then(Value::as_str)
+                    .unwrap_or_default()
+            };
+            let values = crate::object::strings(expression.get("values"));
+            let values = values.into_iter().map(str::to_owned).collect();
+            let rule = match text("operator") {
+                "In" => Rule::In(values),
+                "NotIn" => Rule::NotIn(values),
+                "Exists" => Rule::Exists,
+                "DoesNotExist" => Rule::Absent,
+                _ => return false,
+            };
+            rule.holds(label(text("key")))
+        })
+}
+
 impl Selector {
     pub(crate) fn read(kind: &Kind, labels: &str, fields: &str) -> Result<Self, Failure> {
         let labels = split(labels)
@@ -176,7 +208,14 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         Nature::Node => &["spec.unschedulable"],
         Nature::Namespace => &["status.phase"],
         Nature::Event => &["reason", "type"],
-        Nature::Custom | Nature::Lease | Nature::Definition | Nature::Webhooks => &[],
+        Nature::Secret => &["type"],
+        Nature::Custom
+        | Nature::Lease
+        | Nature::Definition
+        | Nature::Webhooks
+        | Nature::Plain
+        | Nature::Access
+        | Nature::Review => &[],
     };
     let of_object = kind.nature == Nature::Event && field.starts_with("involvedObject.");
     let in_namespace = field == "metadata.namespace" && kind.namespaced;

@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -21,14 +21,18 @@ use crate::{
     Inner,
     admission::Visit,
     discovery,
+    incoming::{self, Unknown},
     kinds::{Kind, Nature},
     object::Object,
     patch::PatchKind,
+    rbac::{self, Attributes, review},
     read,
     remove::{self, DeleteOptions},
     request::{self, Call, Route, Verb},
     status::Failure,
-    table, watching,
+    table,
+    user::{self, User},
+    watching,
     write::{Desk, Options, Part, Target, Written},
 };
 
@@ -52,18 +56,18 @@ pub enum DoorError {
     Json(#[from] serde_json::Error),
 }
 
-/// One identity's way into the API.
+/// One user's way into the API.
 #[derive(Clone, Debug)]
 pub struct Door {
     inner: Arc<Inner>,
-    identity: Arc<str>,
+    user: Arc<User>,
 }
 
 impl Door {
-    pub(crate) fn new(inner: Arc<Inner>, identity: &str) -> Self {
+    pub(crate) fn new(inner: Arc<Inner>, user: User) -> Self {
         Self {
             inner,
-            identity: identity.into(),
+            user: Arc::new(user.authenticated()),
         }
     }
 }
@@ -91,7 +95,7 @@ where
             let visit = Visit::default();
             let asked = Asked {
                 inner: &door.inner,
-                identity: &door.identity,
+                user: &door.user,
                 visit: &visit,
                 method: &parts.method,
                 headers: &parts.headers,
@@ -99,14 +103,17 @@ where
             };
             let path = parts.uri.path();
             let query = parts.uri.query().unwrap_or_default();
-            let mut answer = asked.answer(path, query);
+            let mut answer = asked.answer_as_told(path, query);
             for _ in 0..MOST_TRIES {
                 if !door.inner.ask_webhooks(&visit).await {
                     break;
                 }
-                answer = asked.answer(path, query);
+                answer = asked.answer_as_told(path, query);
             }
-            match answer {
+            // Nobody is told what could still be lost.
+            let seen = door.inner.lock().revision();
+            let settled = door.inner.settled(seen).await;
+            match settled.and(answer) {
                 Ok(answer) => answer.into_response(),
                 Err(failure) => refusal(&failure, &visit.warnings()),
             }
@@ -123,6 +130,8 @@ enum Answer {
     Json(StatusCode, Value),
     Object(StatusCode, Object, Vec<String>),
     List(Value, Vec<Object>),
+    /// Aggregated discovery, which clients know by its content type.
+    Discovery(Value),
     Text(&'static str),
     Stream(ResponseBody),
 }
@@ -140,6 +149,12 @@ impl Answer {
                 },
                 &[],
             ),
+            Self::Discovery(document) => {
+                let mut response = json_response(StatusCode::OK, &document, &[])?;
+                let form = HeaderValue::from_static(discovery::AGGREGATED);
+                response.headers_mut().insert(header::CONTENT_TYPE, form);
+                Ok(response)
+            }
             Self::Text(text) => Ok(Response::builder()
                 .header(header::CONTENT_TYPE, "text/plain; charset=utf-8")
                 .body(Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync())?),
@@ -183,7 +198,10 @@ fn json_response<T: Serialize>(
     Ok(response.body(Full::new(Bytes::from(serde_json::to_vec(value)?)).boxed_unsync())?)
 }
 
-fn refusal(failure: &Failure, warnings: &[String]) -> Result<Response<ResponseBody>, DoorError> {
+pub(crate) fn refusal(
+    failure: &Failure,
+    warnings: &[String],
+) -> Result<Response<ResponseBody>, DoorError> {
     if !failure.is_plain() {
         return json_response(failure.code, &failure.to_value(), warnings);
     }
@@ -197,7 +215,7 @@ fn refusal(failure: &Failure, warnings: &[String]) -> Result<Response<ResponseBo
 /// A request with its body.
 struct Asked<'a> {
     inner: &'a Arc<Inner>,
-    identity: &'a str,
+    user: &'a User,
     visit: &'a Visit,
     method: &'a Method,
     headers: &'a HeaderMap,
@@ -205,16 +223,40 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
+    /// Answers as the user whom the headers name, if they name one.
+    fn answer_as_told(&self, path: &str, query: &str) -> Result<Answer, Failure> {
+        let other = user::impersonated(&self.inner.lock(), self.user, self.headers)?;
+        match &other {
+            None => self.answer(path, query),
+            Some(user) => Asked { user, ..*self }.answer(path, query),
+        }
+    }
+
+    /// Refuses what the user may not do, whether it exists or not.
+    fn authorize(&self, route: Option<&Route>, path: &str) -> Result<(), Failure> {
+        let verb = self.method.as_str().to_lowercase();
+        let asked = match route {
+            Some(Route::Objects(call)) => call.attributes(self.method),
+            _ => Attributes::Path { verb: &verb, path },
+        };
+        rbac::authorize(&self.inner.lock(), self.user, &asked)
+    }
+
     fn answer(&self, path: &str, query: &str) -> Result<Answer, Failure> {
-        let route = request::route(path, query)?;
-        let call = match route {
+        let route = request::route(path, query);
+        self.authorize(route.as_ref().ok(), path)?;
+        let call = match route? {
             Route::Objects(call) => call,
             Route::Health => return Ok(Answer::Text("ok")),
             other => {
                 let accept = self.header(header::ACCEPT);
                 let store = self.inner.lock();
                 let document = discovery::document(&store, &other, accept)?;
-                return Ok(Answer::Json(StatusCode::OK, document));
+                return Ok(if document["kind"] == "APIGroupDiscoveryList" {
+                    Answer::Discovery(document)
+                } else {
+                    Answer::Json(StatusCode::OK, document)
+                });
             }
         };
         let verb = request::verb(self.method, &call)?;
@@ -225,6 +267,9 @@ impl Asked<'_> {
             .find(&call.group, &call.version, &call.plural);
         let kind = kind.ok_or_else(Failure::no_such_path)?;
         check_path(&kind, &call, verb)?;
+        if kind.nature == Nature::Review {
+            return self.review(&kind, &call, verb);
+        }
         match verb {
             Verb::Get | Verb::List => self.read(&kind, &call, verb),
             Verb::Watch => {
@@ -268,7 +313,7 @@ impl Asked<'_> {
         Desk {
             store,
             clock: &self.inner.clock,
-            identity: self.identity,
+            user: self.user,
             visit: self.visit,
         }
     }
@@ -314,10 +359,10 @@ impl Asked<'_> {
     }
 
     fn write(&self, kind: &Arc<Kind>, call: &Call, verb: Verb) -> Result<Written, Failure> {
-        let options = Options::read(&call.query, self.identity)?;
+        let options = Options::read(&call.query, self.manager())?;
         let content_type = self.header(header::CONTENT_TYPE);
         let patch = (verb == Verb::Patch)
-            .then(|| PatchKind::read(content_type))
+            .then(|| PatchKind::read(content_type, kind.nature))
             .transpose()?;
         let body = request::json(self.body)?;
         let mut store = self.inner.lock();
@@ -325,6 +370,15 @@ impl Asked<'_> {
         let target = target(kind, call);
         if target.part == Part::Scale {
             return desk.rescale(target, patch, &body, &options);
+        }
+        // Who makes an object by applying or putting it must be allowed to make it.
+        if verb != Verb::Create && call.subresource.is_empty() && desk.live(target).is_none() {
+            let makes = patch == Some(PatchKind::Apply)
+                || (verb == Verb::Update && kind.nature.creates_on_update());
+            let asked = call.attributes(&Method::POST);
+            if makes {
+                rbac::authorize(desk.store, self.user, &asked)?;
+            }
         }
         match (verb, patch) {
             (Verb::Create, _) => desk.create(target, body, &options),
@@ -334,6 +388,28 @@ impl Asked<'_> {
             (_, Some(patch)) => desk.patch(target, patch, &body, &options),
             _ => desk.update(target, body, &options),
         }
+    }
+
+    /// Who owns what a request sets, if it names nobody: the program, or else the user.
+    fn manager(&self) -> &str {
+        let program = self.header(header::USER_AGENT).split('/').next();
+        match program.unwrap_or_default() {
+            "" => &self.user.name,
+            program => program,
+        }
+    }
+
+    fn review(&self, kind: &Kind, call: &Call, verb: Verb) -> Result<Answer, Failure> {
+        if verb != Verb::Create {
+            return Err(Failure::method_not_allowed(
+                "the server does not allow this method on the requested resource",
+            ));
+        }
+        let (review, warnings) =
+            incoming::decode(kind, request::json(self.body)?, Unknown::Warn, false)?;
+        let store = self.inner.lock();
+        let answer = review::answer(&store, self.user, kind, &call.namespace, review)?;
+        Ok(Answer::Object(StatusCode::CREATED, answer.into(), warnings))
     }
 
     fn delete_collection(&self, kind: &Arc<Kind>, call: &Call) -> Result<Answer, Failure> {

@@ -245,6 +245,21 @@ impl Failure {
         Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(group, plural, name)
     }
 
+    /// 401.
+    pub(crate) fn unauthorized() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
+    }
+
+    /// 403 for a path that leads to no objects.
+    pub(crate) fn forbidden_path(why: &str) -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "Forbidden",
+            format!("forbidden: {why}"),
+        )
+        .about("", "", "")
+    }
+
     /// 422 with its causes.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, faults: &[FieldFault]) -> Self {
         let each: Vec<_> = faults

@@ -14,6 +14,8 @@ use tokio::sync::watch;
 
 use crate::{
     builtin,
+    crd::{self, DefinitionError},
+    journal::{Journal, Saved},
     kinds::{Kind, Kinds, Resource},
     object::{self, Object},
 };
@@ -28,6 +30,13 @@ const FIRST_REVISION: u64 = 100;
 
 /// Namespace (empty for cluster-scoped kinds) and name.
 pub(crate) type Key = (String, String);
+
+fn key(object: &Value) -> Key {
+    (
+        object::namespace(object).to_owned(),
+        object::name(object).to_owned(),
+    )
+}
 
 /// One change of one object.
 #[derive(Debug)]
@@ -93,6 +102,7 @@ pub(crate) struct Store {
     /// Writes that changed something, by identity and kind.
     pub(crate) writes: BTreeMap<(String, String), u64>,
     news: watch::Sender<u64>,
+    journal: Option<Journal>,
 }
 
 impl Store {
@@ -104,11 +114,44 @@ impl Store {
             revision: FIRST_REVISION,
             writes: BTreeMap::new(),
             news: watch::Sender::new(FIRST_REVISION),
+            journal: None,
         };
         for kind in builtin::kinds()? {
             store.serve(kind.resource.clone(), vec![kind]);
         }
         Ok(store)
+    }
+
+    /// Takes up what a file holds, and notes every change in it from now on. What happened before
+    /// is forgotten.
+    pub(crate) fn restore(
+        &mut self,
+        journal: Journal,
+        saved: Saved,
+    ) -> Result<(), DefinitionError> {
+        self.revision = self.revision.max(saved.revision);
+        let definitions = saved
+            .objects
+            .iter()
+            .filter(|(resource, _)| resource.plural == "customresourcedefinitions");
+        for (_, definition) in definitions {
+            self.serve(crd::resource(definition), crd::kinds(definition)?);
+        }
+        for (resource, object) in saved.objects {
+            if let Some(lane) = self.lanes.get_mut(&resource) {
+                lane.objects.insert(key(&object), object);
+            }
+        }
+        for lane in self.lanes.values_mut() {
+            lane.complete_after = self.revision;
+        }
+        self.journal = Some(journal);
+        Ok(())
+    }
+
+    /// Notes no change any more; the journal ends when it is dropped.
+    pub(crate) fn close(&mut self) -> Option<Journal> {
+        self.journal.take()
     }
 
     /// Serves these versions of a resource; objects that are there stay.
@@ -159,11 +202,11 @@ impl Store {
     pub(crate) fn put(&mut self, resource: &Resource, mut object: Value) -> Object {
         let revision = self.advance();
         object::set_meta(&mut object, "resourceVersion", revision.to_string().into());
-        let key = (
-            object::namespace(&object).to_owned(),
-            object::name(&object).to_owned(),
-        );
+        let key = key(&object);
         let object = Arc::new(object);
+        if let Some(journal) = &self.journal {
+            journal.note(resource, key.clone(), Some(Arc::clone(&object)), revision);
+        }
         if let Some(lane) = self.lanes.get_mut(resource) {
             let before = lane.objects.insert(key, Arc::clone(&object));
             lane.remember(Change {
@@ -180,10 +223,10 @@ impl Store {
     /// Removes an object, whose last state is `last`, under a new revision.
     pub(crate) fn remove(&mut self, resource: &Resource, last: &Value) -> Object {
         let revision = self.advance();
-        let key = (
-            object::namespace(last).to_owned(),
-            object::name(last).to_owned(),
-        );
+        let key = key(last);
+        if let Some(journal) = &self.journal {
+            journal.note(resource, key.clone(), None, revision);
+        }
         let mut object = last.clone();
         object::set_meta(&mut object, "resourceVersion", revision.to_string().into());
         let object = Arc::new(object);
@@ -246,6 +289,9 @@ impl Store {
     pub(crate) fn forget_history(&mut self) {
         // A revision that belongs to no change, so that the newest change is forgotten too.
         let revision = self.advance();
+        if let Some(journal) = &self.journal {
+            journal.note_revision(revision);
+        }
         for lane in self.lanes.values_mut() {
             lane.history.clear();
             lane.complete_after = revision;

@@ -12,6 +12,7 @@ use crate::{
     kinds::{Kind, Nature},
     metadata, object,
     ownership::fields::Fields,
+    rbac::check as check_access,
     schema::check,
     status::FieldFault,
     write::Target,
@@ -56,6 +57,9 @@ pub(crate) fn prepare_new(kind: &Kind, new: &mut Value) {
 /// What the kind's strategy does to an object before it is stored over the old one.
 pub(crate) fn prepare_changed(target: Target<'_>, old: &Value, new: &mut Value) {
     let kind = target.kind;
+    if kind.nature == Nature::Secret {
+        builtin::complete_secret(new);
+    }
     if target.is_status() {
         prepare_status(kind.nature, old, new);
     } else {
@@ -132,7 +136,15 @@ fn prepare_status(nature: Nature, old: &Value, new: &mut Value) {
                 .unwrap_or_default();
             object::set_meta(new, "ownerReferences", owners);
         }
-        Nature::Namespace | Nature::Node | Nature::Event | Nature::Lease | Nature::Webhooks => {
+        Nature::Namespace
+        | Nature::Node
+        | Nature::Event
+        | Nature::Lease
+        | Nature::Webhooks
+        | Nature::Plain
+        | Nature::Secret
+        | Nature::Access
+        | Nature::Review => {
             keep_field(old, new, "spec");
         }
     }
@@ -178,6 +190,7 @@ pub(crate) fn faults(kind: &Kind, new: &Value) -> Vec<FieldFault> {
         Nature::Webhooks => found.extend(admission::faults(new)),
         _ => {}
     }
+    found.extend(check_access::faults(kind, new));
     found.extend(metadata::faults(
         new,
         kind.nature,
@@ -193,6 +206,7 @@ pub(crate) fn changed_faults(target: Target<'_>, new: &Value, old: &Value) -> Ve
     if target.kind.nature == Nature::Pod && fixed_pod_spec(new) != fixed_pod_spec(old) {
         found.push(FieldFault::forbidden("spec", POD_RULE));
     }
+    found.extend(check_access::update_faults(target.kind, new, old));
     if found.is_empty() {
         return found;
     }

@@ -6,6 +6,7 @@
 //! never takes the rest of the table with it.
 
 mod age;
+mod own;
 mod path;
 mod print;
 
@@ -15,7 +16,7 @@ use serde_json::{Value, json};
 pub use print::{PrintError, fetch, print};
 
 use crate::{
-    kinds::{Column, Kind},
+    kinds::{Column, Kind, Nature},
     object::{self, Object},
     read,
     status::Failure,
@@ -53,9 +54,12 @@ pub(crate) fn make(
     include: Include,
     now: Timestamp,
 ) -> Value {
-    let mut columns = vec![json!({
+    // Events are told by their time, not by their name.
+    let named = kind.nature != Nature::Event;
+    let name = json!({
         "name": "Name", "type": "string", "format": "name", "description": NAME_HELP, "priority": 0,
-    })];
+    });
+    let mut columns: Vec<Value> = named.then_some(name).into_iter().collect();
     columns.extend(kind.columns.iter().map(|column| {
         json!({
             "name": column.name, "type": column.kind, "format": column.format,
@@ -65,8 +69,11 @@ pub(crate) fn make(
     let rows: Vec<_> = objects
         .iter()
         .map(|object| {
-            let mut cells = vec![Value::from(object::name(object))];
-            cells.extend(kind.columns.iter().map(|column| cell(column, object, now)));
+            let name = named.then(|| Value::from(object::name(object)));
+            let mut cells: Vec<Value> = name.into_iter().collect();
+            cells.extend(kind.columns.iter().map(|column| {
+                own::cell(kind, column, object, now).unwrap_or_else(|| cell(column, object, now))
+            }));
             let shown = match include {
                 Include::Metadata => (*read::partial(object)).clone(),
                 Include::None => Value::Null,

@@ -111,6 +111,10 @@ impl Watching {
     async fn next(mut self) -> Option<(Result<Frame<Bytes>, Infallible>, Self)> {
         loop {
             if !self.ready.is_empty() {
+                // Nobody is shown what could still be lost.
+                if self.inner.settled(self.revision).await.is_err() {
+                    return None;
+                }
                 let frame = Frame::data(Bytes::from(std::mem::take(&mut self.ready)));
                 return Some((Ok(frame), self));
             }

@@ -19,12 +19,14 @@ use crate::{
     object::{self, Object},
     ownership,
     patch::{self, PatchKind},
+    rbac::escalation,
     request::Query,
     scale,
     schema::shape,
     status::{Failure, FieldFault},
     store::Store,
     strategy::{self, changed_faults, differs_only_in_times, faults, prepare_changed},
+    user::User,
 };
 
 const STALE: &str =
@@ -44,7 +46,7 @@ const RULES_NOT_CHECKED: &str = "some validation rules were not checked because 
 pub(crate) struct Desk<'a> {
     pub(crate) store: &'a mut Store,
     pub(crate) clock: &'a Clock,
-    pub(crate) identity: &'a str,
+    pub(crate) user: &'a User,
     pub(crate) visit: &'a Visit,
 }
 
@@ -116,9 +118,10 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    pub(crate) fn read(query: &Query, identity: &str) -> Result<Self, Failure> {
+    /// Reads the query; `manager` is who owns fields if it names nobody.
+    pub(crate) fn read(query: &Query, manager: &str) -> Result<Self, Failure> {
         let manager = match query.text("fieldManager") {
-            "" => identity,
+            "" => manager,
             stated => stated,
         };
         let unknown = match query.text("fieldValidation") {
@@ -257,7 +260,7 @@ impl Desk<'_> {
             ));
         }
         let old = self.live(target).ok_or_else(|| target.not_found())?;
-        let patched = patch::patched(kind, &target.kind.present(&old), body)?;
+        let patched = patch::patched(kind, &target.kind.present(&old), body, &target.kind.schema)?;
         let mut new = self.decoded(target, patched, options, true)?;
         place(&mut new, target)?;
         check_name(&new, target.name)?;
@@ -421,6 +424,7 @@ impl Desk<'_> {
     ) -> Result<Object, Failure> {
         let kind = target.kind;
         let resource = &kind.resource;
+        escalation::confirm(self.store, self.user, target, None, &new)?;
         object::set_meta(&mut new, "uid", self.visit.uid(self.clock).into());
         object::set_meta(&mut new, "creationTimestamp", self.stamp().into());
         strategy::prepare_new(kind, &mut new);
@@ -493,6 +497,7 @@ impl Desk<'_> {
             stated if stated != object::revision(old) => return Err(target.conflict(STALE)),
             _ => {}
         }
+        escalation::confirm(self.store, self.user, target, Some(old), &new)?;
         prepare_changed(target, old, &mut new);
         if !target.is_status() {
             self.finish_definition(kind, &mut new);
@@ -525,7 +530,7 @@ impl Desk<'_> {
             return Ok(new.into());
         }
         if last {
-            self.store.count(self.identity, &kind.name);
+            self.store.count(&self.user.name, &kind.name);
             return Ok(self.store.remove(&kind.resource, &new));
         }
         self.put(kind, new)
@@ -537,7 +542,7 @@ impl Desk<'_> {
             let kinds = crd::kinds(&new).map_err(|error| Failure::internal(error.to_string()))?;
             self.store.serve(crd::resource(&new), kinds);
         }
-        self.store.count(self.identity, &kind.name);
+        self.store.count(&self.user.name, &kind.name);
         Ok(self.store.put(&kind.resource, new))
     }
 

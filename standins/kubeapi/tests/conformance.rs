@@ -14,6 +14,7 @@
 )]
 
 mod cases {
+    pub mod access;
     pub mod apply;
     pub mod apply_parts;
     pub mod apply_rules;

@@ -1,5 +1,5 @@
 //! What the stand-in does beyond a real API server: the garbage collector as a step, counted
-//! writes, given time, forgotten history.
+//! writes, given time, forgotten history, ways in.
 
 #![allow(
     clippy::expect_used,
@@ -8,6 +8,7 @@
 )]
 
 mod beyond {
+    pub mod doors;
     pub mod garbage;
     pub mod serving;
     pub mod setup;

@@ -6,6 +6,7 @@ use super::{Attributes, hooks::Hook};
 use crate::{
     kinds::Nature,
     object::strings,
+    select::matches_labels,
     status::{Failure, FieldFault},
     store::Store,
 };
@@ -78,22 +79,20 @@ fn matches_namespace(store: &Store, hook: &Hook, asked: Attributes<'_>) -> Resul
     if namespace.is_empty() || is_empty(selector) {
         return Ok(true);
     }
-    let of_object = &asked.object["metadata"]["labels"];
     if asked.target.kind.nature == Nature::Namespace && !asked.object.is_null() {
-        return Ok(selects(selector, of_object));
+        return Ok(matches_labels(selector, asked.object));
     }
     let kind = store.kinds.find("", "v1", "namespaces");
     let found = kind.and_then(|kind| store.get(&kind.resource, "", namespace));
     match found {
-        Some(found) => Ok(selects(selector, &found["metadata"]["labels"])),
+        Some(found) => Ok(matches_labels(selector, &found)),
         None => Err(Failure::not_found("", "namespaces", namespace)),
     }
 }
 
 fn matches_object(hook: &Hook, asked: Attributes<'_>) -> bool {
     let selector = &hook.json["objectSelector"];
-    let selected =
-        |object: &Value| !object.is_null() && selects(selector, &object["metadata"]["labels"]);
+    let selected = |object: &Value| !object.is_null() && matches_labels(selector, object);
     is_empty(selector) || selected(asked.object) || selected(asked.old)
 }
 
@@ -104,32 +103,6 @@ fn is_empty(selector: &Value) -> bool {
             Some(Value::Object(map)) => map.is_empty(),
             Some(Value::Array(list)) => list.is_empty(),
             _ => true,
-        })
-}
-
-/// Whether a label selector selects what has these labels.
-fn selects(selector: &Value, labels: &Value) -> bool {
-    let wanted = selector.get("matchLabels").and_then(Value::as_object);
-    let equal = wanted
-        .into_iter()
-        .flatten()
-        .all(|(key, value)| labels.get(key) == Some(value));
-    let expressions = selector.get("matchExpressions").and_then(Value::as_array);
-    equal
-        && expressions.into_iter().flatten().all(|expression| {
-            let text = |field: &str| expression.get(field).and_then(Value::as_str);
-            let label = labels
-                .get(text("key").unwrap_or_default())
-                .and_then(Value::as_str);
-            let listed =
-                label.is_some_and(|label| strings(expression.get("values")).contains(&label));
-            match text("operator") {
-                Some("In") => listed,
-                Some("NotIn") => !listed,
-                Some("Exists") => label.is_some(),
-                Some("DoesNotExist") => label.is_none(),
-                _ => false,
-            }
         })
 }
 

@@ -2,6 +2,10 @@
 
 use std::fmt::Debug;
 
+use causeway_kubeapi::KubeApi;
+pub use causeway_kubeapi::User;
+use http::HeaderValue;
+
 use k8s_openapi::{
     api::core::v1::Namespace,
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -9,6 +13,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Error,
     api::{ApiResource, DynamicObject, Patch, PatchParams, PostParams},
+    client::Body,
     core::Status,
 };
 use serde_json::{Value, json};
@@ -27,7 +32,7 @@ pub struct Bench {
     /// Cluster-scoped, without a status subresource, unknown fields kept.
     pub racks: Api<DynamicObject>,
     /// Nothing when the cases run against a real server.
-    pub stand_in: Option<causeway_kubeapi::KubeApi>,
+    pub stand_in: Option<KubeApi>,
 }
 
 impl Bench {
@@ -133,7 +138,8 @@ pub fn config(name: &str, rest: Value) -> Value {
     config
 }
 
-fn client() -> (Client, Option<causeway_kubeapi::KubeApi>) {
+/// The client of a case and, if the case runs against one, its stand-in.
+fn client() -> (Client, Option<KubeApi>) {
     if let Ok(url) = std::env::var("CAUSEWAY_KUBEAPI_URL") {
         let config = kube::Config::new(url.parse().expect("a URL"));
         return (Client::try_from(config).expect("a client"), None);
@@ -142,9 +148,30 @@ fn client() -> (Client, Option<causeway_kubeapi::KubeApi>) {
     (api.client("conformance"), Some(api))
 }
 
-fn stand_in() -> causeway_kubeapi::KubeApi {
+/// A client of another user: of the stand-in's own, on a real server by impersonation.
+pub fn client_as(bench: &Bench, user: &User) -> Client {
+    if let Some(api) = &bench.stand_in {
+        return api.client_as(user.clone());
+    }
+    let inner = bench.client.clone();
+    let headers = std::iter::once(("impersonate-user", &user.name))
+        .chain(user.groups.iter().map(|group| ("impersonate-group", group)));
+    let headers: Vec<_> = headers
+        .map(|(name, value)| (name, HeaderValue::from_str(value).expect("a header")))
+        .collect();
+    let service = tower::service_fn(move |mut request: http::Request<Body>| {
+        for (name, value) in &headers {
+            request.headers_mut().append(*name, value.clone());
+        }
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    Client::new(service, "default")
+}
+
+fn stand_in() -> KubeApi {
     let start = "2026-01-02T03:04:05Z".parse().expect("a time");
-    causeway_kubeapi::KubeApi::new(causeway_kubeapi::Clock::given(start, 1)).expect("a stand-in")
+    KubeApi::new(causeway_kubeapi::Clock::given(start, 1)).expect("a stand-in")
 }
 
 /// A real server serves a new CRD a moment after it is made.

@@ -1,0 +1,266 @@
+//! HTTPS on a loopback address, for programs that are not this one (kubectl above all).
+//!
+//! Every connection is somebody: by a client certificate that this server has issued, or by a
+//! bearer token of its own; else `system:anonymous`. What they may do is for roles and bindings to
+//! say. Must stay true: it listens on loopback only; keys and kubeconfigs are readable by their
+//! owner alone; a stopped server leaves no task behind.
+
+mod authority;
+
+use std::{
+    convert::Infallible,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::StreamExt;
+use http::{Request, Response, header};
+use http_body::Body;
+use http_body_util::{BodyExt, BodyStream, StreamBody};
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo},
+    server::conn::auto::Builder,
+    service::TowerToHyperService,
+};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
+
+use crate::{
+    KubeApi, User,
+    service::{self, DoorError, ResponseBody},
+    status::Failure,
+};
+use authority::Authority;
+pub use authority::AuthorityError;
+
+/// The administrator's kubeconfig, in the directory given to [`KubeApi::serve`].
+const KUBECONFIG: &str = "kubeconfig";
+/// Who the administrator is, as kubeadm names them.
+const ADMINISTRATOR: &str = "kubernetes-admin";
+
+/// How long a client may take to shake hands.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// How long requests under way may take once the server is to stop.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The server cannot begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Everybody could reach it.
+    #[error("{0} is no loopback address")]
+    NotLoopback(SocketAddr),
+    /// The address cannot be had.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// Certificates cannot be made.
+    #[error("the certificates of the API server")]
+    Authority(#[from] AuthorityError),
+    /// The kubeconfig cannot be written.
+    #[error("cannot write {path}")]
+    Kubeconfig {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// A server under way. Dropping it ends it at once; [`stop`](Self::stop) lets requests finish.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    authority: Arc<Authority>,
+    kubeconfig: PathBuf,
+    stop: watch::Sender<bool>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl KubeApi {
+    /// Serves the API by HTTPS on a loopback address (port 0: any) and writes a kubeconfig for
+    /// someone who may do everything into the directory, `kubeconfig`, mode 0600.
+    ///
+    /// # Errors
+    /// [`ServeError`] if the address is not to be had or the file cannot be written.
+    pub async fn serve(&self, address: SocketAddr, dir: &Path) -> Result<Server, ServeError> {
+        if !address.ip().is_loopback() {
+            return Err(ServeError::NotLoopback(address));
+        }
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let authority = Arc::new(Authority::new(address)?);
+        let kubeconfig = dir.join(KUBECONFIG);
+        let text = authority.kubeconfig(&User::master(ADMINISTRATOR))?;
+        authority::write_private(&kubeconfig, &text).map_err(|source| ServeError::Kubeconfig {
+            path: kubeconfig.clone(),
+            source,
+        })?;
+        let (stop, stopped) = watch::channel(false);
+        let site = Site {
+            api: self.clone(),
+            authority: Arc::clone(&authority),
+            acceptor: TlsAcceptor::from(authority.tls()?),
+            stopped,
+        };
+        Ok(Server {
+            address,
+            authority,
+            kubeconfig,
+            stop,
+            task: Some(tokio::spawn(site.listen(listener))),
+        })
+    }
+}
+
+impl Server {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// The text of a kubeconfig by which somebody else comes in, with a certificate of their own.
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if the certificate cannot be made.
+    pub fn kubeconfig_of(&self, user: &User) -> Result<String, AuthorityError> {
+        self.authority.kubeconfig(user)
+    }
+
+    /// A fresh bearer token of a user, good as long as the server runs.
+    ///
+    /// # Errors
+    /// [`AuthorityError`] if there is no randomness.
+    pub fn token_of(&self, user: &User) -> Result<String, AuthorityError> {
+        self.authority.token(user)
+    }
+
+    /// Ends watches, lets other requests finish for a moment, and returns when all is over.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        if let Some(task) = self.task.take() {
+            // A task that panicked has said so, and has ended too.
+            let _ = task.await;
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+}
+
+/// What every connection needs.
+#[derive(Clone)]
+struct Site {
+    api: KubeApi,
+    authority: Arc<Authority>,
+    acceptor: TlsAcceptor,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Site {
+    async fn listen(self, listener: TcpListener) {
+        let mut stopped = self.stopped.clone();
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                // An error is told too: then the server is gone.
+                _ = stopped.wait_for(|stopped| *stopped) => break,
+                accepted = listener.accept() => {
+                    // A connection that fails before it begins is its client's affair.
+                    if let Ok((stream, _)) = accepted {
+                        connections.spawn(self.clone().connection(stream));
+                    }
+                }
+                Some(_) = connections.join_next() => {}
+            }
+        }
+        let rest = async { while connections.join_next().await.is_some() {} };
+        // Who is not done in time is cut off when the set is dropped.
+        let _ = tokio::time::timeout(GRACE, rest).await;
+    }
+
+    async fn connection(self, stream: TcpStream) {
+        let shaken = tokio::time::timeout(HANDSHAKE, self.acceptor.accept(stream)).await;
+        // Without a handshake there is no way to say more.
+        let Ok(Ok(stream)) = shaken else { return };
+        let shown = stream
+            .get_ref()
+            .1
+            .peer_certificates()
+            .and_then(<[_]>::first);
+        let user = shown.and_then(|certificate| self.authority.by_certificate(certificate));
+        let user = user.unwrap_or_else(User::anonymous);
+        let mut stopped = self.stopped.clone();
+        let service = tower::service_fn(move |request| self.clone().answer(user.clone(), request));
+        let builder = Builder::new(TokioExecutor::new());
+        let connection =
+            builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            // A client that breaks off has its reasons.
+            _ = connection.as_mut() => return,
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+        }
+        connection.as_mut().graceful_shutdown();
+        let _ = connection.await;
+    }
+
+    async fn answer<B>(
+        self,
+        user: User,
+        request: Request<B>,
+    ) -> Result<Response<ResponseBody>, DoorError>
+    where
+        B: Body<Data = bytes::Bytes> + Send + 'static,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let bearer = request.headers().get(header::AUTHORIZATION);
+        let bearer = bearer.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+        let user = match bearer {
+            None => user,
+            Some(token) => match self.authority.by_token(token.trim()) {
+                Some(user) => user,
+                None => return service::refusal(&Failure::unauthorized(), &[]),
+            },
+        };
+        let response = self.api.door_as(user).oneshot(request).await?;
+        Ok(response.map(|body| self.until_stopped(body)))
+    }
+
+    /// Watches end with the server, as they would with their time.
+    fn until_stopped(&self, body: ResponseBody) -> ResponseBody {
+        if body.size_hint().exact().is_some() {
+            return body;
+        }
+        let mut stopped = self.stopped.clone();
+        let end = async move {
+            // The server being gone is an end too.
+            let _ = stopped.wait_for(|stopped| *stopped).await;
+        };
+        let frames = BodyStream::new(body).take_until(Box::pin(end));
+        BodyExt::boxed_unsync(StreamBody::new(
+            frames.map(|frame| -> Result<_, Infallible> { frame }),
+        ))
+    }
+}

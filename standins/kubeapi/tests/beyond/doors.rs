@@ -1,0 +1,298 @@
+//! Ways in: users, HTTPS, and objects that outlast the process.
+
+use std::{path::Path, time::Duration};
+
+use causeway_kubeapi::{KubeApi, Server, User};
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
+use kube::{
+    Api, Client, Config, ResourceExt,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+
+use super::setup::{PATIENCE, api, clock, code, make, make_namespace, serve_kinds, things};
+
+async fn serve(api: &KubeApi, dir: &Path) -> Server {
+    let any = "127.0.0.1:0".parse().expect("an address");
+    api.serve(any, dir).await.expect("a server")
+}
+
+async fn config(text: &str) -> Config {
+    let kubeconfig = Kubeconfig::from_yaml(text).expect("a kubeconfig");
+    let options = KubeConfigOptions::default();
+    Config::from_custom_kubeconfig(kubeconfig, &options)
+        .await
+        .expect("a configuration")
+}
+
+async fn client(text: &str) -> Client {
+    Client::try_from(config(text).await).expect("a client")
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).expect("the kubeconfig")
+}
+
+fn config_map(name: &str) -> ConfigMap {
+    serde_json::from_value(json!({"metadata": {"name": name}, "data": {"a": "b"}}))
+        .expect("an object")
+}
+
+#[tokio::test]
+async fn who_may_not_impersonate_is_refused() {
+    let client = api().client_as(User::new("joe", &[]));
+    let request = http::Request::get("/version")
+        .header("impersonate-user", "jane")
+        .body(Vec::new())
+        .expect("a request");
+    match client.request::<Value>(request).await.expect_err("refused") {
+        kube::Error::Api(status) => assert_eq!(
+            status.message,
+            "users \"jane\" is forbidden: User \"joe\" cannot impersonate resource \"users\" in API group \"\" at the cluster scope"
+        ),
+        other => unreachable!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn the_kubeconfig_lets_its_owner_alone_do_everything_by_https() {
+    use std::os::unix::fs::PermissionsExt;
+    let api = api();
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(&api, dir.path()).await;
+    let mode = std::fs::metadata(server.kubeconfig())
+        .expect("the file")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&read(server.kubeconfig())).await);
+    maps.create(&PostParams::default(), &config_map("one"))
+        .await
+        .expect("made");
+    let inside: Api<ConfigMap> = Api::default_namespaced(api.client("test"));
+    assert!(inside.get("one").await.is_ok());
+    let writes = api.writes();
+    assert!(
+        writes.contains_key(&("kubernetes-admin".into(), "ConfigMap".into())),
+        "{writes:?}"
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn certificates_and_tokens_say_who_comes_and_without_them_it_is_nobody() {
+    let api = api();
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(&api, dir.path()).await;
+    let who = async |config: Config| {
+        let body = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let request = http::Request::post("/apis/authentication.k8s.io/v1/selfsubjectreviews")
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&body).expect("JSON"))
+            .expect("a request");
+        let client = Client::try_from(config).expect("a client");
+        client
+            .request::<Value>(request)
+            .await
+            .map(|answer| answer["status"]["userInfo"].clone())
+    };
+    let user = User::new("jane", &["people"]);
+    let text = server.kubeconfig_of(&user).expect("a kubeconfig");
+    assert_eq!(
+        who(config(&text).await).await.expect("an answer"),
+        json!({"username": "jane", "groups": ["people", "system:authenticated"]})
+    );
+    let mut by_token = config(&text).await;
+    by_token.auth_info.client_certificate_data = None;
+    by_token.auth_info.client_key_data = None;
+    let anonymous = who(by_token.clone()).await;
+    assert_eq!(code(anonymous), 403);
+    let robot = User::service_account("default", "robot");
+    let token = server.token_of(&robot).expect("a token");
+    by_token.auth_info.token = Some(token.into());
+    assert_eq!(
+        who(by_token.clone()).await.expect("an answer")["username"],
+        "system:serviceaccount:default:robot"
+    );
+    by_token.auth_info.token = Some("wrong".to_owned().into());
+    assert_eq!(code(who(by_token).await), 401);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn watches_by_https_show_changes_at_once_and_end_with_the_server() {
+    let api = api();
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(&api, dir.path()).await;
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&read(server.kubeconfig())).await);
+    let from = api.revision().to_string();
+    let mut watch = Box::pin(
+        maps.watch(&WatchParams::default(), &from)
+            .await
+            .expect("a watch"),
+    );
+    let inside: Api<ConfigMap> = Api::default_namespaced(api.client("test"));
+    for name in ["one", "two"] {
+        inside
+            .create(&PostParams::default(), &config_map(name))
+            .await
+            .expect("made");
+        let event = tokio::time::timeout(PATIENCE, watch.next())
+            .await
+            .expect("in time");
+        match event.expect("an event").expect("no error") {
+            WatchEvent::Added(map) => assert_eq!(map.name_any(), name),
+            other => unreachable!("{other:?}"),
+        }
+    }
+    let before = std::time::Instant::now();
+    server.stop().await;
+    assert!(
+        before.elapsed() < Duration::from_secs(1),
+        "{:?}",
+        before.elapsed()
+    );
+    let end = tokio::time::timeout(PATIENCE, watch.next())
+        .await
+        .expect("in time");
+    assert!(!matches!(end, Some(Ok(_))), "{end:?}");
+}
+
+#[tokio::test]
+async fn only_loopback_is_served() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let everywhere = "0.0.0.0:0".parse().expect("an address");
+    let refused = api()
+        .serve(everywhere, dir.path())
+        .await
+        .expect_err("refused");
+    assert_eq!(refused.to_string(), "0.0.0.0:0 is no loopback address");
+    assert!(!dir.path().join("kubeconfig").exists());
+}
+
+#[tokio::test]
+async fn objects_kinds_and_revisions_outlast_the_process() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("api.redb");
+    let first = KubeApi::open(&path, clock()).expect("a stand-in");
+    let client = first.client("test");
+    serve_kinds(&client).await;
+    make_namespace(&client, "tenant").await;
+    let old = things(&client, "tenant");
+    let early = make(&old, "Thing", json!({"name": "a"})).await;
+    make(&old, "Thing", json!({"name": "b"})).await;
+    old.delete("b", &kube::api::DeleteParams::default())
+        .await
+        .expect("deleted");
+    let revision = first.revision();
+    first.close();
+    let late = json!({"apiVersion": "test.causeway.dev/v1", "kind": "Thing", "metadata": {"name": "late"}});
+    let late = serde_json::from_value(late).expect("an object");
+    assert_eq!(code(old.create(&PostParams::default(), &late).await), 500);
+
+    let again = KubeApi::open(&path, clock()).expect("opened again");
+    assert_eq!(again.revision(), revision);
+    let client = again.client("test");
+    let things = things(&client, "tenant");
+    let list = things.list(&ListParams::default()).await.expect("a list");
+    assert_eq!(list.items, [early.clone()]);
+    let later = make(&things, "Thing", json!({"name": "c"})).await;
+    assert!(later.resource_version() > early.resource_version());
+    assert_ne!(later.uid(), early.uid());
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    assert_eq!(
+        namespaces
+            .list(&ListParams::default())
+            .await
+            .expect("a list")
+            .items
+            .len(),
+        5
+    );
+    let nodes: Api<Node> = Api::all(client);
+    assert!(
+        nodes
+            .list(&ListParams::default())
+            .await
+            .expect("a list")
+            .items
+            .is_empty()
+    );
+}
+
+#[tokio::test]
+async fn a_watch_goes_on_after_a_restart_or_gets_410() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("api.redb");
+    let first = KubeApi::open(&path, clock()).expect("a stand-in");
+    let client = first.client("test");
+    serve_kinds(&client).await;
+    let early = make(&things(&client, "default"), "Thing", json!({"name": "a"})).await;
+    make(&things(&client, "default"), "Thing", json!({"name": "b"})).await;
+    let last = first.revision().to_string();
+    first.close();
+
+    let again = KubeApi::open(&path, clock()).expect("opened again");
+    let things = things(&again.client("test"), "default");
+    let params = WatchParams::default();
+    let mut goes_on = Box::pin(things.watch(&params, &last).await.expect("a watch"));
+    let from = early.resource_version().expect("a revision");
+    let mut behind = Box::pin(things.watch(&params, &from).await.expect("a watch"));
+    make(&things, "Thing", json!({"name": "c"})).await;
+    let event = tokio::time::timeout(PATIENCE, goes_on.next())
+        .await
+        .expect("in time");
+    match event.expect("an event").expect("no error") {
+        WatchEvent::Added(thing) => assert_eq!(thing.name_any(), "c"),
+        other => unreachable!("{other:?}"),
+    }
+    let event = tokio::time::timeout(PATIENCE, behind.next())
+        .await
+        .expect("in time");
+    assert!(matches!(event, Some(Ok(WatchEvent::Error(status))) if status.code == 410));
+}
+
+#[tokio::test]
+async fn a_file_is_one_processs_at_a_time() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("api.redb");
+    let _first = KubeApi::open(&path, clock()).expect("a stand-in");
+    assert!(KubeApi::open(&path, clock()).is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn writers_share_their_flushes_to_the_disk() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let api = KubeApi::open(&dir.path().join("api.redb"), clock()).expect("a stand-in");
+    // Prints what it takes; disks differ too much for a bound.
+    for writers in [1_usize, 16] {
+        let before = std::time::Instant::now();
+        let each = (0..writers).map(|writer| {
+            let maps: Api<ConfigMap> = Api::default_namespaced(api.client("test"));
+            async move {
+                for index in 0..160 / writers {
+                    let name = format!("m-{writers}-{writer}-{index}");
+                    maps.create(&PostParams::default(), &config_map(&name))
+                        .await
+                        .expect("made");
+                }
+            }
+        });
+        futures::future::join_all(each).await;
+        println!(
+            "160 durable writes of {writers} writers in {:?}",
+            before.elapsed()
+        );
+    }
+    let maps: Api<ConfigMap> = Api::default_namespaced(api.client("test"));
+    assert_eq!(
+        maps.list(&ListParams::default())
+            .await
+            .expect("a list")
+            .items
+            .len(),
+        320
+    );
+}
