@@ -24,11 +24,13 @@ use self::{
     visit::{Answer, Question},
 };
 use crate::{
-    object, patch,
+    object,
+    options::Options,
+    patch,
     rbac::review,
     schema::shape,
     status::Failure,
-    write::{Desk, Options, Part, Target},
+    write::{Desk, Part, Target},
 };
 
 /// What is being done to an object.

@@ -37,11 +37,58 @@ pub(crate) fn check_name(new: &Value, wanted: &str) -> Result<(), Failure> {
     }
 }
 
-/// Gives an object the shape of its kind, and says which fields it had too many.
+/// What is said of fields that a body states twice.
+pub(crate) fn doubled(doubles: &[String]) -> Vec<String> {
+    let each = doubles.iter();
+    each.map(|field| format!("duplicate field {field:?}"))
+        .collect()
+}
+
+/// What is said of fields that the operations of a JSON patch state twice, or that they do not have.
+pub(crate) fn of_operations(patch: &Value, doubles: &[String]) -> Vec<String> {
+    let mut said: Vec<_> = doubled(doubles)
+        .into_iter()
+        .map(|text| format!("json patch {text}"))
+        .collect();
+    for (index, operation) in patch.as_array().into_iter().flatten().enumerate() {
+        for (field, _) in operation.as_object().into_iter().flatten() {
+            if !["op", "path", "from", "value"].contains(&field.as_str()) {
+                let at = format!("[{index}].{field}");
+                said.push(format!("json patch unknown field {at:?}"));
+            }
+        }
+    }
+    said
+}
+
+/// The warnings about fields that an apply configuration, which counts as YAML, states twice.
+pub(crate) fn doubled_in_yaml(
+    doubles: &[String],
+    unknown: Unknown,
+) -> Result<Vec<String>, Failure> {
+    // Configurations come as JSON on one line.
+    let each = doubles.iter().map(|path| {
+        let name = path.rsplit('.').next().unwrap_or_default();
+        format!("line 1: key {name:?} already set in map")
+    });
+    let said: Vec<_> = each.collect();
+    match unknown {
+        Unknown::Refuse if !said.is_empty() => Err(Failure::bad_request(format!(
+            "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {}",
+            said.join("\n  ")
+        ))),
+        Unknown::Warn => Ok(said),
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// Gives an object the shape of its kind, and says which fields it had too many. `strict` is what
+/// is wrong with the body already.
 pub(crate) fn decode(
     kind: &Kind,
     mut new: Value,
     unknown: Unknown,
+    strict: Vec<String>,
     patched: bool,
 ) -> Result<(Value, Vec<String>), Failure> {
     check_type(kind, &mut new)?;
@@ -50,21 +97,26 @@ pub(crate) fn decode(
     let mut dropped = shape::prune(&mut new, &kind.schema);
     dropped.sort();
     let mut warnings = Vec::new();
-    if !dropped.is_empty() && unknown != Unknown::Drop {
-        warnings = dropped
-            .iter()
-            .map(|field| format!("unknown field {field:?}"))
-            .collect();
-        if unknown == Unknown::Refuse {
-            let message = format!("strict decoding error: {}", warnings.join(", "));
-            return Err(match whole {
-                None => Failure::bad_request(message),
-                Some(whole) => {
-                    let fault = FieldFault::invalid("patch", &whole.into(), &message);
-                    Failure::invalid("", "", "", &[fault])
-                }
-            });
-        }
+    if unknown != Unknown::Drop {
+        warnings = strict;
+        warnings.extend(
+            dropped
+                .iter()
+                .map(|field| format!("unknown field {field:?}")),
+        );
+    }
+    if unknown == Unknown::Refuse && !warnings.is_empty() {
+        let message = format!("strict decoding error: {}", warnings.join(", "));
+        return Err(match whole {
+            None => Failure::bad_request(format!(
+                "{0} in version {1:?} cannot be handled as a {0}: {message}",
+                kind.name, kind.version
+            )),
+            Some(whole) => {
+                let fault = FieldFault::invalid("patch", &whole.into(), &message);
+                Failure::invalid("", "", "", &[fault])
+            }
+        });
     }
     shape::default(&mut new, &kind.schema);
     if let (Some(metadata), Some(schema)) =
@@ -186,13 +238,12 @@ pub(crate) fn check_config(kind: &Kind, config: &Value, name: &str) -> Result<()
         return Ok(());
     }
     let namespace = object::namespace(config);
-    let place = if namespace.is_empty() { "" } else { "/" };
     let list = match faults.as_slice() {
         [one] => one.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
     Err(Failure::internal(format!(
-        "failed to create typed patch object ({namespace}{place}{name}; {stated}, Kind={}): {list}",
+        "failed to create typed patch object ({namespace}/{name}; {stated}, Kind={}): {list}",
         kind.name
     )))
 }

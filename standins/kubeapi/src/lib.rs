@@ -16,6 +16,7 @@
 //! [`KubeApi::collect_garbage`]).
 
 mod admission;
+mod body;
 mod builtin;
 mod cel;
 mod clock;
@@ -28,6 +29,7 @@ mod kinds;
 mod metadata;
 mod object;
 mod openapi;
+mod options;
 mod ownership;
 mod patch;
 mod rbac;
@@ -283,6 +285,7 @@ fn make_first(mut desk: write::Desk<'_>, object: serde_json::Value) -> Result<()
         name: "",
         part: write::Part::Whole,
     };
-    let options = write::Options::read(&request::Query::default(), SERVER)?;
+    let options =
+        options::Options::read(&request::Query::default(), SERVER, request::Verb::Create)?;
     desk.create(target, object, &options).map(|_| ())
 }

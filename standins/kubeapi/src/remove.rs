@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     admission::{Attributes, Operation},
+    body::Body,
     crd,
     kinds::Nature,
     object::{self, FOREGROUND, ORPHAN, Object},
@@ -49,7 +50,7 @@ impl DeleteOptions {
         let json = if body.is_empty() {
             Value::Null
         } else {
-            request::json(body)?
+            Body::read(body)?.json
         };
         let text = |pointer: &str| {
             json.pointer(pointer)
@@ -79,6 +80,10 @@ impl DeleteOptions {
             .pointer("/dryRun/0")
             .and_then(Value::as_str)
             .unwrap_or_default();
+        let dry_run = |text: &str| {
+            request::dry_run(text)
+                .map_err(|fault| Failure::invalid("meta.k8s.io", "DeleteOptions", "", &[fault]))
+        };
         let grace = match json.get("gracePeriodSeconds").and_then(Value::as_i64) {
             Some(grace) => Some(grace),
             None => query
@@ -86,7 +91,7 @@ impl DeleteOptions {
                 .and_then(|grace| i64::try_from(grace).ok()),
         };
         Ok(Self {
-            dry_run: query.dry_run()? || request::dry_run(listed)?,
+            dry_run: dry_run(query.text("dryRun"))? || dry_run(listed)?,
             stated: if json.is_object() {
                 json.clone()
             } else {

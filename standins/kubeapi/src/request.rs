@@ -9,7 +9,6 @@ use http::Method;
 use serde_json::Value;
 
 use crate::{
-    object,
     rbac::Attributes,
     status::{Failure, FieldFault},
 };
@@ -127,26 +126,19 @@ impl Query {
             ))
         })
     }
-
-    /// Whether nothing is to be stored.
-    pub(crate) fn dry_run(&self) -> Result<bool, Failure> {
-        dry_run(self.text("dryRun"))
-    }
 }
 
 /// `All` is the only dry run there is.
-pub(crate) fn dry_run(text: &str) -> Result<bool, Failure> {
+pub(crate) fn dry_run(text: &str) -> Result<bool, FieldFault> {
     match text {
         "" => Ok(false),
         "All" => Ok(true),
         other => {
             let stated = Value::Array(vec![other.into()]);
-            let fault = FieldFault::not_supported("dryRun", &stated, &["All".into()]);
-            Err(Failure::invalid(
-                "meta.k8s.io",
-                "CreateOptions",
-                "",
-                &[fault],
+            Err(FieldFault::not_supported(
+                "dryRun",
+                &stated,
+                &["All".into()],
             ))
         }
     }
@@ -261,17 +253,6 @@ pub(crate) fn verb(method: &Method, call: &Call) -> Result<Verb, Failure> {
             "the server does not allow this method on the requested resource",
         )),
     }
-}
-
-/// Reads a JSON body.
-pub(crate) fn json(body: &[u8]) -> Result<Value, Failure> {
-    let mut value: Value = serde_json::from_slice(body).map_err(|error| {
-        Failure::bad_request(format!(
-            "the object provided is unrecognized: couldn't get version/kind; json parse error: {error}"
-        ))
-    })?;
-    object::normalize_numbers(&mut value);
-    Ok(value)
 }
 
 #[cfg(test)]

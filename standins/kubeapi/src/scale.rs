@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 use crate::{
     kinds::Kind,
     object::{self, Object},
+    options::Options,
     patch::{self, PatchKind},
     status::Failure,
-    write::{Desk, Options, Target, Written},
+    write::{Desk, Target, Written},
 };
 
 /// Where a kind keeps the numbers, as JSON pointers.

@@ -20,10 +20,12 @@ use serde_json::Value;
 use crate::{
     Inner,
     admission::Visit,
+    body::Body,
     discovery,
     incoming::{self, Unknown},
     kinds::{Kind, Nature},
     object::Object,
+    options::Options,
     patch::PatchKind,
     rbac::{self, Attributes, review},
     read,
@@ -33,7 +35,7 @@ use crate::{
     table,
     user::{self, User},
     watching,
-    write::{Desk, Options, Part, Target, Written},
+    write::{Desk, Part, Target, Written},
 };
 
 /// A response's body: one piece, or a watch's stream.
@@ -359,12 +361,16 @@ impl Asked<'_> {
     }
 
     fn write(&self, kind: &Arc<Kind>, call: &Call, verb: Verb) -> Result<Written, Failure> {
-        let options = Options::read(&call.query, self.manager())?;
+        let mut options = Options::read(&call.query, self.manager(), verb)?;
         let content_type = self.header(header::CONTENT_TYPE);
         let patch = (verb == Verb::Patch)
             .then(|| PatchKind::read(content_type, kind.nature))
             .transpose()?;
-        let body = request::json(self.body)?;
+        let Body {
+            json: body,
+            doubles,
+        } = Body::read(self.body)?;
+        options.doubles = doubles;
         let mut store = self.inner.lock();
         let mut desk = self.desk(&mut store);
         let target = target(kind, call);
@@ -405,8 +411,13 @@ impl Asked<'_> {
                 "the server does not allow this method on the requested resource",
             ));
         }
-        let (review, warnings) =
-            incoming::decode(kind, request::json(self.body)?, Unknown::Warn, false)?;
+        let (review, warnings) = incoming::decode(
+            kind,
+            Body::read(self.body)?.json,
+            Unknown::Warn,
+            Vec::new(),
+            false,
+        )?;
         let store = self.inner.lock();
         let answer = review::answer(&store, self.user, kind, &call.namespace, review)?;
         Ok(Answer::Object(StatusCode::CREATED, answer.into(), warnings))

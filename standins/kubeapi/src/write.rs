@@ -13,14 +13,14 @@ use crate::{
     cel,
     clock::Clock,
     crd,
-    incoming::{Unknown, check_config, check_name, decode, place},
+    incoming::{self, Unknown, check_config, check_name, decode, place},
     kinds::{Kind, Nature},
     metadata,
     object::{self, Object},
+    options::Options,
     ownership,
     patch::{self, PatchKind},
     rbac::escalation,
-    request::Query,
     scale,
     schema::shape,
     status::{Failure, FieldFault},
@@ -106,63 +106,6 @@ impl Target<'_> {
     }
 }
 
-/// The options of a write.
-#[derive(Debug)]
-pub(crate) struct Options {
-    pub(crate) dry_run: bool,
-    /// As they came, for webhooks.
-    pub(crate) stated: Value,
-    pub(crate) manager: String,
-    force: Option<bool>,
-    unknown: Unknown,
-}
-
-impl Options {
-    /// Reads the query; `manager` is who owns fields if it names nobody.
-    pub(crate) fn read(query: &Query, manager: &str) -> Result<Self, Failure> {
-        let manager = match query.text("fieldManager") {
-            "" => manager,
-            stated => stated,
-        };
-        let unknown = match query.text("fieldValidation") {
-            "" | "Warn" => Unknown::Warn,
-            "Ignore" => Unknown::Drop,
-            "Strict" => Unknown::Refuse,
-            other => {
-                let allowed = ["Ignore", "Strict", "Warn"].map(Value::from);
-                let fault = FieldFault::not_supported("fieldValidation", &other.into(), &allowed);
-                return Err(Failure::invalid(
-                    "meta.k8s.io",
-                    "CreateOptions",
-                    "",
-                    &[fault],
-                ));
-            }
-        };
-        let force = query.text("force");
-        let mut stated = json!({});
-        for option in ["fieldManager", "fieldValidation"] {
-            if !query.text(option).is_empty() {
-                stated[option] = query.text(option).into();
-            }
-        }
-        let dry_run = query.dry_run()?;
-        if dry_run {
-            stated["dryRun"] = json!(["All"]);
-        }
-        if !force.is_empty() {
-            stated["force"] = query.flag("force").into();
-        }
-        Ok(Self {
-            dry_run,
-            stated,
-            manager: manager.to_owned(),
-            force: (!force.is_empty()).then(|| query.flag("force")),
-            unknown,
-        })
-    }
-}
-
 /// The answer to a write.
 #[derive(Debug)]
 pub(crate) struct Written {
@@ -180,7 +123,8 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let mut new = self.decoded(target, body, options, false)?;
+        let doubles = incoming::doubled(&options.doubles);
+        let mut new = self.decoded(target, body, options, doubles, false)?;
         place(&mut new, target)?;
         for field in SET_BY_THE_SERVER {
             object::set_meta(&mut new, field, Value::Null);
@@ -206,7 +150,8 @@ impl Desk<'_> {
         body: Value,
         options: &Options,
     ) -> Result<Written, Failure> {
-        let mut new = self.decoded(target, body, options, false)?;
+        let doubles = incoming::doubled(&options.doubles);
+        let mut new = self.decoded(target, body, options, doubles, false)?;
         check_name(&new, target.name)?;
         place(&mut new, target)?;
         let Some(old) = self.live(target) else {
@@ -261,7 +206,14 @@ impl Desk<'_> {
         }
         let old = self.live(target).ok_or_else(|| target.not_found())?;
         let patched = patch::patched(kind, &target.kind.present(&old), body, &target.kind.schema)?;
-        let mut new = self.decoded(target, patched, options, true)?;
+        let mut strict = match kind {
+            PatchKind::Json => incoming::of_operations(body, &options.doubles),
+            _ => incoming::doubled(&options.doubles),
+        };
+        if options.unknown == Unknown::Drop {
+            strict.clear();
+        }
+        let mut new = self.decoded(target, patched, options, strict, true)?;
         place(&mut new, target)?;
         check_name(&new, target.name)?;
         self.replace(target, &old, new, options)
@@ -283,6 +235,9 @@ impl Desk<'_> {
                 "",
                 &[fault],
             ));
+        }
+        for warning in incoming::doubled_in_yaml(&options.doubles, options.unknown)? {
+            self.visit.warn(warning);
         }
         let old = self.live(target);
         if old.is_none() && target.part != Part::Whole {
@@ -341,9 +296,10 @@ impl Desk<'_> {
         target: Target<'_>,
         body: Value,
         options: &Options,
+        strict: Vec<String>,
         patched: bool,
     ) -> Result<Value, Failure> {
-        let (new, warnings) = decode(target.kind, body, options.unknown, patched)?;
+        let (new, warnings) = decode(target.kind, body, options.unknown, strict, patched)?;
         for warning in warnings {
             self.visit.warn(warning);
         }

@@ -31,6 +31,7 @@ mod cases {
     pub mod scale;
     pub mod shape;
     pub mod status;
+    pub mod strict;
     pub mod tables;
     pub mod watching;
     pub mod webhook_failures;

@@ -27,7 +27,9 @@ fn prune_at(value: &mut Value, schema: &Schema, path: &str, root: bool, unknown:
                 }
                 known
             });
-            for (field, child) in map.iter_mut().filter(|(field, _)| !own(field)) {
+            // A whole object's metadata has the schema of all metadata; an embedded one's has none.
+            let is_open = |field: &str| own(field) && !(root && field == "metadata");
+            for (field, child) in map.iter_mut().filter(|(field, _)| !is_open(field)) {
                 if let Some(child_schema) = schema.field(field) {
                     prune_at(child, child_schema, &join(path, field), false, unknown);
                 }

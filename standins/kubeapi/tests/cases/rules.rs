@@ -232,14 +232,14 @@ async fn a_message_can_be_an_expression() {
     let bench = Bench::new().await;
     let rule = json!({
         "rule": "self.size <= 3", "message": "static",
-        "messageExpression": "'size is ' + string(self.size) + ', not at most 3'",
+        "messageExpression": "'the size of ' + self.name + ' is more than 3'",
     });
     let own = ruled(&bench, rule).await;
     assert_refused(
-        own.make("one", json!({"size": 4})).await,
+        own.make("one", json!({"size": 4, "name": "this"})).await,
         422,
         "Invalid",
-        "spec: Invalid value: \"object\": size is 4, not at most 3",
+        "spec: Invalid value: \"object\": the size of this is more than 3",
     );
 }
 

@@ -69,7 +69,7 @@ async fn a_rule_names_subresources_apart() {
         (json!(["gadgets"]), [0, 0, 0]),
     ] {
         assert_eq!(
-            questions(json!({"resources": resources})).await,
+            questions(json!({"resources": resources, "scope": "Namespaced"})).await,
             expected,
             "{resources}"
         );
