@@ -96,7 +96,7 @@ impl VpcKey {
         Some(Self::new(namespace, name))
     }
 
-    /// `vpc-` and the first 6 hex digits of sha256("<namespace>/virtualprivatecloud-<name>").
+    /// `vpc-` and the first 6 hex digits of `sha256("<namespace>/virtualprivatecloud-<name>")`.
     pub fn id(&self) -> VpcId {
         VpcId(format!(
             "vpc-{}",
@@ -104,7 +104,7 @@ impl VpcKey {
         ))
     }
 
-    /// `subnet-` and the first 8 hex digits of sha256("<namespace>/<vpcId>/<subnet>").
+    /// `subnet-` and the first 8 hex digits of `sha256("<namespace>/<vpcId>/<subnet>")`.
     pub fn subnet_id(&self, subnet: &SubnetName) -> SubnetId {
         SubnetId(format!(
             "subnet-{}",
@@ -210,7 +210,7 @@ fn hex_prefix(text: &str, digits: usize) -> String {
     nibbles.map(digit).take(digits).collect()
 }
 
-/// A number for rendezvous hashing: the first eight bytes of sha256("<a>/<b>").
+/// A number for rendezvous hashing: the first eight bytes of `sha256("<a>/<b>")`.
 pub fn rendezvous(a: &str, b: &str) -> u64 {
     let hash = Sha256::digest(format!("{a}/{b}").as_bytes());
     hash.iter()
