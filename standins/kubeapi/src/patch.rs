@@ -1,4 +1,4 @@
-//! JSON patch and JSON merge patch; strategic merge patch is in [`strategic`](crate::strategic).
+//! JSON patch and JSON merge patch; strategic merge patch is in [`crate::strategic`].
 //!
 //! Called by [`write`](crate::write); server-side apply is in [`ownership`](crate::ownership).
 

@@ -1,7 +1,7 @@
 //! Who asks: a name and groups, as authentication finds them.
 //!
 //! Made by whoever opens a door ([`KubeApi::client_as`](crate::KubeApi::client_as), the HTTPS
-//! server) and by impersonation headers; judged by [`rbac`](crate::rbac). Must stay true: a user
+//! server) and by impersonation headers; judged by [`crate::rbac`]. Must stay true: a user
 //! that is not anonymous is in `system:authenticated` once it has come through a door.
 
 use std::collections::BTreeMap;
