@@ -32,6 +32,7 @@ mod openapi;
 mod options;
 mod ownership;
 mod patch;
+mod protobuf;
 mod rbac;
 mod read;
 mod remove;

@@ -78,6 +78,21 @@ pub(crate) fn meta_mut(object: &mut Value) -> &mut Map<String, Value> {
     map_mut(object, "metadata")
 }
 
+/// A map in a map, made if it is absent or something else.
+pub(crate) fn map_in<'a>(
+    map: &'a mut Map<String, Value>,
+    field: &str,
+) -> &'a mut Map<String, Value> {
+    let slot = map.entry(field).or_insert(Value::Null);
+    if !slot.is_object() {
+        *slot = Value::Object(Map::new());
+    }
+    match slot {
+        Value::Object(map) => map,
+        _ => unreachable!("made a map just above"),
+    }
+}
+
 /// A field that is a map, made if it is absent or something else.
 pub(crate) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     as_map(object);

@@ -27,6 +27,7 @@ use crate::{
     object::Object,
     options::Options,
     patch::PatchKind,
+    protobuf,
     rbac::{self, Attributes, review},
     read,
     remove::{self, DeleteOptions},
@@ -94,6 +95,10 @@ where
             let body = body.collect().await.map_err(|error| DoorError::Body {
                 source: error.into(),
             })?;
+            let body = match as_json(&parts.headers, body.to_bytes()) {
+                Ok(body) => body,
+                Err(failure) => return refusal(&failure, &[]),
+            };
             let visit = Visit::default();
             let asked = Asked {
                 inner: &door.inner,
@@ -101,7 +106,7 @@ where
                 visit: &visit,
                 method: &parts.method,
                 headers: &parts.headers,
-                body: &body.to_bytes(),
+                body: &body,
             };
             let path = parts.uri.path();
             let query = parts.uri.query().unwrap_or_default();
@@ -121,6 +126,19 @@ where
             }
         })
     }
+}
+
+/// The body as JSON, whatever form it has.
+fn as_json(headers: &HeaderMap, body: Bytes) -> Result<Bytes, Failure> {
+    let form = headers.get(header::CONTENT_TYPE);
+    let is_protobuf = form.is_some_and(|form| {
+        form.as_bytes()
+            .starts_with(protobuf::CONTENT_TYPE.as_bytes())
+    });
+    if !is_protobuf || body.is_empty() {
+        return Ok(body);
+    }
+    Ok(protobuf::read(&body)?.to_string().into())
 }
 
 /// Tries of one request. Each answers at least one more question to a webhook; nobody has so many

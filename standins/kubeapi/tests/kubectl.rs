@@ -1,8 +1,9 @@
 //! The real kubectl against the stand-in's HTTPS, as a table of commands and what they print.
 //!
 //! Not libtest's: where there is no kubectl it says in one line that it is left out. kubectl is
-//! `CAUSEWAY_KUBECTL` or the one on PATH. Of the expected output `*` stands for any run of
-//! characters without a space (ages, uids), a line `...` for any lines.
+//! `CAUSEWAY_KUBECTL` or the one on PATH; with `CAUSEWAY_KUBECONFIG` the same commands are run
+//! against that (fresh) cluster instead. Of the expected output `*` stands for any run of
+//! characters without a space (ages, uids), `...` for any end of a line, a line `...` for any lines.
 
 #![allow(
     clippy::expect_used,

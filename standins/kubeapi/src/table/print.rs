@@ -92,10 +92,10 @@ pub fn print(table: &Value, wide: bool) -> String {
     layout(&lines)
 }
 
-/// A cell's text; what kubectl shows for nothing is `<none>`.
+/// A cell's text; kubectl shows nothing for nothing.
 fn text(cell: Option<&Value>) -> String {
     match cell {
-        None | Some(Value::Null) => "<none>".to_owned(),
+        None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.lines().next().unwrap_or_default().to_owned(),
         Some(other) => other.to_string(),
     }
@@ -148,13 +148,13 @@ mod tests {
         });
         assert_eq!(
             print(&table, false),
-            "NAME              FREE\nsubnet-7bb6e3ad   128\nb                 <none>\n"
+            "NAME              FREE\nsubnet-7bb6e3ad   128\nb                 \n"
         );
         assert_eq!(
             print(&table, true),
-            "NAME              FREE     REASON\n\
-             subnet-7bb6e3ad   128      Ready\n\
-             b                 <none>   ZoneExhausted\n"
+            "NAME              FREE   REASON\n\
+             subnet-7bb6e3ad   128    Ready\n\
+             b                        ZoneExhausted\n"
         );
     }
 }

@@ -125,14 +125,14 @@ async fn a_printed_table_looks_as_kubectls() {
     }
     assert_eq!(
         table::print(&table, true),
-        "NAME          SIZE     READY    REASON   AGE\n\
-         a-long-name   <none>   <none>   <none>   5s\n\
-         one           3        True     Done     5s\n"
+        "NAME          SIZE   READY   REASON   AGE\n\
+         a-long-name                           5s\n\
+         one           3      True    Done     5s\n"
     );
     assert_eq!(
         table::print(&table, false),
-        "NAME          SIZE     READY    AGE\n\
-         a-long-name   <none>   <none>   5s\n\
-         one           3        True     5s\n"
+        "NAME          SIZE   READY   AGE\n\
+         a-long-name                  5s\n\
+         one           3      True    5s\n"
     );
 }

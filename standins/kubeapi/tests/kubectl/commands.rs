@@ -176,7 +176,7 @@ fn begin() -> Vec<Case> {
         ),
         ok(
             "api-versions",
-            "...\nrbac.authorization.k8s.io/v1\ntest.causeway.dev/v1\nv1",
+            "...\nrbac.authorization.k8s.io/v1\n...\ntest.causeway.dev/v1\nv1",
         ),
         ok(
             "get widgets -n tenant-a",
@@ -228,19 +228,19 @@ fn looking() -> Vec<Case> {
     vec![
         ok(
             "get widgets -n tenant-a",
-            "NAME SIZE READY AGE*\none 3 True *\ntwo 2 <none> *",
+            "NAME SIZE READY AGE*\none 3 True *\ntwo 2 *",
         ),
         ok(
             "get widgets -n tenant-a -o wide",
-            "NAME SIZE READY COLOR AGE*\none 3 True red *\ntwo 2 <none> green *",
+            "NAME SIZE READY COLOR AGE*\none 3 True red *\ntwo 2 green *",
         ),
         ok(
             "get wd -A --selector of=it",
-            "NAMESPACE NAME SIZE READY AGE*\ntenant-a two 2 <none> *",
+            "NAMESPACE NAME SIZE READY AGE*\ntenant-a two 2 *",
         ),
         ok(
             "get widgets -n tenant-a --show-labels",
-            "NAME SIZE READY AGE LABELS*\none 3 True * <none>\ntwo 2 <none> * of=it",
+            "NAME SIZE READY AGE LABELS*\none 3 True * <none>\ntwo 2 * of=it",
         ),
         ok(
             "get widget two -n tenant-a -o yaml",
@@ -264,11 +264,11 @@ fn looking() -> Vec<Case> {
         ),
         ok(
             "describe widget one -n tenant-a",
-            "...\nEvents:\n  Type Reason Age From Message*\n  ----    ------  ----  ----  -------\n  Normal Grown * test It has grown.",
+            "...\nStatus:\n  Conditions:\n    Status:  True\n    Type:    Ready\nEvents:      <none>",
         ),
         ok(
             "describe namespace tenant-a",
-            "Name:         tenant-a\nLabels:       kubernetes.io/metadata.name=tenant-a\nAnnotations:  <none>\nStatus:       Active\n\nNo resource quota.\n\nNo LimitRange resource.",
+            "Name:         tenant-a\nLabels:       kubernetes.io/metadata.name=tenant-a\nAnnotations:  <none>\nStatus:       Active\n...",
         ),
         ok(
             "get events -n tenant-a",
@@ -288,7 +288,7 @@ fn looking() -> Vec<Case> {
         ),
         ok(
             "explain configmap.data",
-            "KIND:       ConfigMap\nVERSION:    v1\n\nFIELD: data <map[string]string>\n\n\nDESCRIPTION:\n    Data contains the configuration data.*\n...",
+            "KIND:       ConfigMap\nVERSION:    v1\n\nFIELD: data <map[string]string>\n\n\nDESCRIPTION:\n    Data contains the configuration data. Each key must consist of alphanumeric\n...",
         ),
         ok(
             "wait --for=condition=Ready widget/one -n tenant-a --timeout=20s",
@@ -321,10 +321,7 @@ fn looking() -> Vec<Case> {
 
 fn access() -> Vec<Case> {
     vec![
-        ok(
-            "auth whoami",
-            "ATTRIBUTE   VALUE\nUsername    kubernetes-admin\nGroups      [system:masters system:authenticated]\n...",
-        ),
+        ok("auth whoami", "ATTRIBUTE VALUE*\nUsername *\n..."),
         ok("auth can-i delete widgets -n tenant-a", "yes"),
         ok(
             "auth can-i list widgets -n tenant-a --as=system:serviceaccount:tenant-a:robot",
@@ -357,12 +354,12 @@ fn ending() -> Vec<Case> {
     vec![
         ok(
             "delete widget two -n tenant-a",
-            "widget.test.causeway.dev \"two\" deleted*",
+            "widget.test.causeway.dev \"two\" deleted...",
         ),
         ok("wait --for=delete widget/two -n tenant-a --timeout=20s", ""),
         ok(
             "delete widgets --all -n tenant-a",
-            "widget.test.causeway.dev \"one\" deleted*",
+            "widget.test.causeway.dev \"one\" deleted...",
         ),
         ok("create namespace tenant-b", "namespace/tenant-b created"),
         ok(
