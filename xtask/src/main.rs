@@ -28,6 +28,7 @@ Tasks:
   conformance [SUITE] --against standin|real
                                 what a stand-in must do, also run against the real system
   peers                         build the real systems from their Go modules, once
+  real-api                      the path and the suites on the real API server; needs Go
   packages                      install the distribution packages that demo and tests need
   help                          this text";
 
@@ -54,6 +55,7 @@ fn task() -> Result<bool> {
         "conformance" => steps::conformance(&rest),
         "peers" if rest.is_empty() => steps::peers(),
         "test" if rest.is_empty() => steps::test(),
+        "real-api" if rest.is_empty() => steps::real_api(),
         "packages" if rest.is_empty() => packages::install().map(|()| true),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");

@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     /// What kubectl 1.32 sends for `create namespace tenant-a`.
-    const NAMESPACE: &[u8] = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x20\x0a\x18\x0a\x08tenant-a\x12\0\x1a\0\"\0*\02\08\0B\0\x12\0\x1a\x02\x0a\0\x1a\0\"\0";
+    const NAMESPACE: &[u8] = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x20\x0a\x18\x0a\x08tenant-a\x12\0\x1a\0\"\0*\x002\x008\x00B\0\x12\0\x1a\x02\x0a\0\x1a\0\"\0";
 
     #[test]
     fn a_namespace_is_read_as_kubectl_sends_it() {

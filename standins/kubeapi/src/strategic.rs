@@ -19,7 +19,7 @@ pub(crate) fn merge(
     schema: Option<&Schema>,
 ) {
     if patch.get(DIRECTIVE) == Some(&"replace".into()) {
-        *object = patch.clone();
+        object.clone_from(patch);
         object.remove(DIRECTIVE);
         return;
     }

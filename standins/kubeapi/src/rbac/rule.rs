@@ -125,7 +125,7 @@ fn covers(own: &Value, part: &Value) -> bool {
     };
     // A rule for some names does not cover one for all.
     let for_all = part.get("resourceNames").is_none();
-    allows(own, &asked) && !(for_all && !strings(own.get("resourceNames")).is_empty())
+    allows(own, &asked) && (!for_all || strings(own.get("resourceNames")).is_empty())
 }
 
 /// Parts of one resource as one rule with several verbs.

@@ -51,35 +51,35 @@ spec:
                     reason: {type: string}
 "#;
 
-const ONE: &str = r#"
+const ONE: &str = r"
 apiVersion: test.causeway.dev/v1
 kind: Widget
 metadata: {name: one, namespace: tenant-a}
 spec: {size: 3, color: red}
-"#;
+";
 
-const ONE_LARGER: &str = r#"
+const ONE_LARGER: &str = r"
 apiVersion: test.causeway.dev/v1
 kind: Widget
 metadata: {name: one, namespace: tenant-a}
 spec: {size: 4}
-"#;
+";
 
-const TWO: &str = r#"
+const TWO: &str = r"
 apiVersion: test.causeway.dev/v1
 kind: Widget
 metadata: {name: two, namespace: tenant-a}
 spec: {size: 1}
-"#;
+";
 
-const MISSPELT: &str = r#"
+const MISSPELT: &str = r"
 apiVersion: test.causeway.dev/v1
 kind: Widget
 metadata: {name: three, namespace: tenant-a}
 spec: {size: 1, colour: red}
-"#;
+";
 
-const ACCESS: &str = r#"
+const ACCESS: &str = r"
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: robot, namespace: tenant-a}
@@ -96,7 +96,7 @@ metadata: {name: robot, namespace: tenant-a}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: widget-view}
 subjects:
 - {kind: ServiceAccount, name: robot, namespace: tenant-a}
-"#;
+";
 
 const EVENT: &str = r#"
 apiVersion: v1
