@@ -53,7 +53,12 @@ use crate::schema;
     )
 )]
 #[serde(rename_all = "camelCase")]
-#[schemars(transform = schema::own_spec)]
+#[schemars(transform = schema::own_spec, extend("x-kubernetes-validations" = [{
+    "rule": "!has(oldSelf.zone) || (has(self.zone) && self.zone == oldSelf.zone)",
+    "message": "the zone cannot be changed",
+    "messageExpression": "'the zone \"' + oldSelf.zone + '\" cannot be changed'",
+    "fieldPath": ".zone",
+}]))]
 pub struct ProxmoxNetworkSpec {
     /// Zone that the network's VLAN comes from. Absent until resolved, then fixed. Example:
     /// `default`.
@@ -62,18 +67,19 @@ pub struct ProxmoxNetworkSpec {
     pub zone: Option<String>,
 
     /// The VPC that the network belongs to, in the same namespace.
+    #[schemars(extend("x-kubernetes-validations" = [schema::fixed("vpc")]))]
     pub vpc: NetworkVpc,
 
     /// Name of the subnet in the VPC. Example: `workers`.
-    #[schemars(length(max = 40), regex(pattern = schema::DNS_LABEL))]
+    #[schemars(length(max = 40), regex(pattern = schema::DNS_LABEL), extend("x-kubernetes-validations" = [schema::fixed("subnet")]))]
     pub subnet: String,
 
     /// CIDR of the subnet. Example: `172.20.10.0/24`.
-    #[schemars(length(max = 18), regex(pattern = schema::IPV4_CIDR))]
+    #[schemars(length(max = 18), regex(pattern = schema::IPV4_CIDR), extend("x-kubernetes-validations" = [schema::fixed("cidr")]))]
     pub cidr: String,
 
     /// The VPC router's address on the subnet: its first host. Example: `172.20.10.1`.
-    #[schemars(length(max = 15), regex(pattern = schema::IPV4))]
+    #[schemars(length(max = 15), regex(pattern = schema::IPV4), extend("x-kubernetes-validations" = [schema::fixed("gateway")]))]
     pub gateway: String,
 
     /// Addresses for Proxmox VMs, both ends included; pods get the rest. Example:
@@ -84,6 +90,7 @@ pub struct ProxmoxNetworkSpec {
     /// Number of the network in its VPC by age, from 0; route metrics on machines with several
     /// NICs follow it.
     #[serde(default)]
+    #[schemars(extend("x-kubernetes-validations" = [schema::fixed("index")]))]
     pub index: u32,
 }
 

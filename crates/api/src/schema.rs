@@ -50,6 +50,11 @@ pub fn foreign_status(schema: &mut Schema) {
     without_formats(schema);
 }
 
+/// The rule of a field that stays as it was made.
+pub fn fixed(field: &str) -> Value {
+    json!({"rule": "self == oldSelf", "message": format!("the {field} cannot be changed")})
+}
+
 fn structural(schema: &mut Schema) {
     transform_subschemas(&mut structural, schema);
     let Some(object) = schema.as_object_mut() else {

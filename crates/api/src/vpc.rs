@@ -5,6 +5,7 @@
 //! Must stay true: reading and writing a spec fills in no default (but `egress.enabled: false`),
 //! because the last planned spec is kept as an annotation and compared with this one.
 
+use causeway_planner::admit::ALLOW_SUBNETS_ON_NETWORK;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -94,6 +95,11 @@ pub const LONGEST_NAME: usize = 43;
 /// A subnet of a VPC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "!has(self.proxmox) || !has(self.allowSubnets) || self.allowSubnets.size() == 0",
+    "message": ALLOW_SUBNETS_ON_NETWORK,
+    "fieldPath": ".allowSubnets",
+}]))]
 pub struct VpcSubnet {
     /// Name in the VPC, a DNS label of at most 40 characters. Example: `workers`.
     #[schemars(length(max = 40), regex(pattern = schema::DNS_LABEL))]

@@ -25,7 +25,7 @@ pub use input::{
     VlansInput, VpcInput, ZoneInput,
 };
 pub use review::{Remark, Subject, Weight, review};
-pub use vpc::{admit_vpc, vpc_warnings};
+pub use vpc::{ALLOW_SUBNETS_ON_NETWORK, admit_vpc, vpc_warnings};
 pub use without_effect::{WITHOUT_EFFECT, WithoutEffect};
 pub use zone::admit_zone;
 

@@ -1,14 +1,15 @@
 //! A stand-in for kube-apiserver: an in-process tower service behind [`kube::Client`].
 //!
 //! Made by tests, simulations and the demo; the product talks to it as to a real cluster. It
-//! behaves as the real server of Kubernetes 1.34 does, as far as it goes: objects of the built-in
-//! kinds of [`builtin`] and of every CRD that is created in it; no RBAC, admission webhooks, CEL,
-//! HTTPS or persistence.
+//! behaves as the real server of Kubernetes 1.34 does, for objects of the built-in kinds of
+//! [`builtin`] and of every CRD that is created in it; what it does otherwise stands in
+//! docs/reference/kubeapi.md.
 //!
 //! ```text
-//! request ─▶ request ─▶ service ─▶ read | watching | write, remove ─▶ store
+//! request ─▶ request ─▶ service ─▶ read | watching | write, scale, remove ─▶ store
 //!                                          │
-//!                        patch, ownership (server-side apply), schema, metadata, crd
+//!             incoming, patch, ownership (server-side apply), schema, cel, metadata, crd,
+//!             admission (webhooks)
 //! ```
 //!
 //! Must stay true: it is never kinder than the real server; with a given [`Clock`] it is

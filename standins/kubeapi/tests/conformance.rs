@@ -25,6 +25,7 @@ mod cases {
     pub mod hook;
     pub mod making;
     pub mod own;
+    pub mod own_kinds;
     pub mod reading;
     pub mod rules;
     pub mod rules_written;

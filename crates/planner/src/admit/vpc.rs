@@ -172,16 +172,14 @@ fn place(cidr: Cidr, proxmox: bool, settings: &Settings) -> Result<(), String> {
     Ok(())
 }
 
+/// Why a Proxmox-backed subnet has no allowSubnets. The definition of the kind says the same words.
+pub const ALLOW_SUBNETS_ON_NETWORK: &str = "allowSubnets does nothing on a Proxmox-backed subnet: it is not private and accepts whatever its VPC routes to it; put allowSubnets on the overlay subnets that it should reach";
+
 fn allow_subnets(path: &FieldPath, input: &SubnetInput, broken: &mut Broken) -> Vec<Cidr> {
     let list = path.field("allowSubnets");
     let texts = input.allow_subnets.as_deref().unwrap_or_default();
     if input.proxmox.is_some() && !texts.is_empty() {
-        broken.refuse(
-            &list,
-            "allowSubnets does nothing on a Proxmox-backed subnet: it is not private and accepts \
-             whatever its VPC routes to it; put allowSubnets on the overlay subnets that it should \
-             reach",
-        );
+        broken.refuse(&list, ALLOW_SUBNETS_ON_NETWORK);
     }
     broken.bound(&list, "CIDRs", texts.len(), ALLOW_SUBNETS_MAX);
     let cidrs: Vec<Option<Cidr>> = texts
