@@ -1,4 +1,5 @@
-//! A stand-in for kube-apiserver: an in-process tower service behind [`kube::Client`].
+//! A stand-in for kube-apiserver: an in-process tower service behind [`kube::Client`], and the same
+//! by HTTPS for kubectl.
 //!
 //! Made by tests, simulations and the demo; the product talks to it as to a real cluster. It
 //! behaves as the real server of Kubernetes 1.34 does, for objects of the built-in kinds of
@@ -6,8 +7,8 @@
 //! docs/reference/kubeapi.md.
 //!
 //! ```text
-//! request ─▶ request ─▶ service ─▶ read | watching | write, scale, remove ─▶ store
-//!                                          │
+//! serve (HTTPS) ─▶ service ─▶ user, request, rbac ─▶ read | watching | write, scale, remove
+//!                                                                 │            ─▶ store ─▶ journal
 //!             incoming, patch, ownership (server-side apply), schema, cel, metadata, crd,
 //!             admission (webhooks)
 //! ```
