@@ -229,7 +229,8 @@ impl Desk<'_> {
         done
     }
 
-    /// Deletes an object all of whose owners are gone, or are going and wait for it.
+    /// Deletes an object all of whose owners are gone, or are going and wait for it; of several owners
+    /// forgets those.
     fn follow_owners_of(
         &mut self,
         kind: &Kind,
@@ -240,16 +241,24 @@ impl Desk<'_> {
         if owners.is_empty() || object::is_deleting(object) {
             return 0;
         }
-        let solid = owners.iter().any(|uid| {
-            uids.get(uid).is_some_and(|owner| {
-                let waits = object::finalizers(owner).contains(&FOREGROUND);
-                // An owner in another namespace is no owner.
-                let near = object::namespace(owner).is_empty()
-                    || object::namespace(owner) == object::namespace(object);
-                near && !(object::is_deleting(owner) && waits)
-            })
+        // An owner in another namespace is no owner.
+        let near = |owner: &&&Object| {
+            object::namespace(owner).is_empty()
+                || object::namespace(owner) == object::namespace(object)
+        };
+        let waits = |owner: &Object| {
+            object::is_deleting(owner) && object::finalizers(owner).contains(&FOREGROUND)
+        };
+        let (solid, gone): (Vec<&str>, Vec<&str>) = owners.into_iter().partition(|uid| {
+            let owner = uids.get(uid).filter(near);
+            owner.is_some_and(|owner| !waits(owner))
         });
-        if solid { 0 } else { self.discard(kind, object) }
+        match (solid.is_empty(), gone.is_empty()) {
+            (true, _) => self.discard(kind, object),
+            (false, true) => 0,
+            // One that stays is enough; the others are forgotten.
+            (false, false) => self.free(kind, object, &gone),
+        }
     }
 
     fn drop_finalizer(&mut self, kind: &Kind, object: &Object, finalizer: &str) -> usize {
@@ -274,21 +283,27 @@ impl Desk<'_> {
             .iter()
             .filter(|(_, object)| owner_uids(object).contains(&owner))
         {
-            let Some(current) = self.live(target(kind, object)) else {
-                continue;
-            };
-            let mut freed = Value::clone(&current);
-            if let Some(Value::Array(owners)) = freed.pointer_mut("/metadata/ownerReferences") {
-                owners.retain(|reference| {
-                    reference.get("uid").and_then(Value::as_str) != Some(owner)
-                });
-                if owners.is_empty() {
-                    object::set_meta(&mut freed, "ownerReferences", Value::Null);
-                }
-            }
-            done += self.settle(kind, freed);
+            done += self.free(kind, object, &[owner]);
         }
         done
+    }
+
+    /// Takes references to owners from an object.
+    fn free(&mut self, kind: &Kind, object: &Object, owners: &[&str]) -> usize {
+        let Some(current) = self.live(target(kind, object)) else {
+            return 0;
+        };
+        let mut freed = Value::clone(&current);
+        if let Some(Value::Array(references)) = freed.pointer_mut("/metadata/ownerReferences") {
+            references.retain(|reference| {
+                let uid = reference.get("uid").and_then(Value::as_str);
+                !uid.is_some_and(|uid| owners.contains(&uid))
+            });
+            if references.is_empty() {
+                object::set_meta(&mut freed, "ownerReferences", Value::Null);
+            }
+        }
+        self.settle(kind, freed)
     }
 }
 

@@ -20,6 +20,7 @@ mod cases {
     pub mod apply_rules;
     pub mod bench;
     pub mod changing;
+    pub mod collecting;
     pub mod deleting;
     pub mod discovery;
     pub mod hook;
