@@ -111,7 +111,13 @@ async fn dependents_go_when_all_their_owners_are_gone() {
         .delete("one", &DeleteParams::default())
         .await
         .expect("deleted");
-    assert_eq!(api.collect_garbage(), 0, "one owner is left");
+    assert_eq!(
+        api.collect_garbage(),
+        1,
+        "the one that is gone is forgotten"
+    );
+    let kept = things.get("child").await.expect("one owner is left");
+    assert_eq!(kept.owner_references().len(), 1);
     roots
         .delete("two", &DeleteParams::default())
         .await
