@@ -224,11 +224,12 @@ impl Pinger {
         let dst = self.dst;
         loop {
             let before = self.last;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(PingError::NoPause { dst, pause, within });
-            }
+            let asked = Instant::now();
+            let left = deadline.saturating_duration_since(asked);
             let after = match self.reply(left).await {
+                Err(PingError::Silent { .. }) if asked.elapsed() <= pause => {
+                    Err(PingError::NoPause { dst, pause, within })
+                }
                 Err(PingError::Silent { .. }) => Err(PingError::Silent { dst, within }),
                 other => other,
             }?;

@@ -227,6 +227,26 @@ impl Site {
         Ok(self.switch(machine)?.vsctl(args).stdout().await?)
     }
 
+    /// Waits until each of these nodes has seen the others alive: only then does a node of a
+    /// gateway's list know which of them may hold the port, and a death is noticed as a death.
+    ///
+    /// # Errors
+    /// [`SiteError`] if there is no such node or BFD does not come up between two of them.
+    pub async fn bfd_up(&self, nodes: &[&str]) -> Result<(), SiteError> {
+        for (here, there) in nodes.iter().flat_map(|a| nodes.iter().map(move |b| (a, b))) {
+            if here == there {
+                continue;
+            }
+            let far = build::tunnel_address(self.node(there)?.number);
+            let far = format!("options:remote_ip=\"{far}\"");
+            let columns = ["--bare", "--columns=name", "find", "Interface", &far];
+            let tunnel = self.vsctl(here, columns).await?;
+            let up = ["wait-until", "Interface", tunnel.trim(), "bfd_status:state=up"];
+            self.vsctl(here, up).await?;
+        }
+        Ok(())
+    }
+
     /// All content of the northbound database, comparable.
     ///
     /// # Errors

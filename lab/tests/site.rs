@@ -283,6 +283,7 @@ async fn the_gateway_comes_back_on_another_chassis_after_the_active_one_was_kill
     set_gateway_chassis(&site).await;
     worker.ping_until(web.address(), PATIENCE).await.unwrap();
     let active = active_chassis(&site, "node1").await;
+    site.bfd_up(&["node1", "node2", "node3"]).await.unwrap();
 
     let mut pinger = worker.pinger(web.address()).unwrap();
     pinger.reply(PATIENCE).await.unwrap();

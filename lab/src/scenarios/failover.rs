@@ -44,6 +44,8 @@ pub(super) async fn show(
     checks
         .reaches("VM w1 → VM d1 through the router", &w1, d1.address())
         .await?;
+    // Else the survivor has not seen the other alive, and answers beside it all the time.
+    embedded.site.bfd_up(&["node1", "node2"]).await?;
     let active = settled_holder(embedded, &vpc, &workers).await?;
     let mut pinger = w1.pinger(d1.address())?;
     pinger.reply(PATIENCE).await?;

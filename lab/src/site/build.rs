@@ -247,7 +247,7 @@ async fn registered(parts: &Parts) -> Result<(), CommandError> {
 }
 
 /// Of a network that no guest has: it stays inside the fabric.
-fn tunnel_address(number: usize) -> String {
+pub(super) fn tunnel_address(number: usize) -> String {
     format!("192.168.255.{number}")
 }
 
