@@ -241,7 +241,12 @@ impl Site {
             let far = format!("options:remote_ip=\"{far}\"");
             let columns = ["--bare", "--columns=name", "find", "Interface", &far];
             let tunnel = self.vsctl(here, columns).await?;
-            let up = ["wait-until", "Interface", tunnel.trim(), "bfd_status:state=up"];
+            let up = [
+                "wait-until",
+                "Interface",
+                tunnel.trim(),
+                "bfd_status:state=up",
+            ];
             self.vsctl(here, up).await?;
         }
         Ok(())
