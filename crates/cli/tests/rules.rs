@@ -2,7 +2,7 @@
 //!
 //! Runs through the cases of admission (crates/planner/tests/cases-admit), and through the cases of
 //! shape and syntax beside this file, which only files can get wrong. The markers are explained in
-//! `crates/planner/tests/admit_cases.rs`.
+//! `crates/planner/tests/admit/cases.rs`.
 
 #![allow(clippy::expect_used)] // functions that tests share are tests, too
 

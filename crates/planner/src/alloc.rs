@@ -96,7 +96,7 @@ mod tests {
     fn vids(entries: &[&str]) -> VidRanges {
         let mut all = VidRanges::default();
         for entry in entries {
-            all.add(VidRanges::parse_entry(entry).expect("test entries are ranges"));
+            all.add(&VidRanges::parse_entry(entry).expect("test entries are ranges"));
         }
         all
     }

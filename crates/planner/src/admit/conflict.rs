@@ -71,7 +71,7 @@ impl<'a> Ground<'a> {
     fn of(name: &'a ZoneName, input: &'a ZoneInput) -> Self {
         let mut ranges = VidRanges::default();
         for text in &input.vlans.ranges {
-            ranges.add(vid_entry(text).unwrap_or_default());
+            ranges.add(&vid_entry(text).unwrap_or_default());
         }
         let transit = input.transit.as_ref();
         Self {

@@ -116,7 +116,7 @@ fn vid_ranges(list: &FieldPath, texts: &[String], broken: &mut Broken) -> VidRan
     let mut all = VidRanges::default();
     for (index, text) in texts.iter().enumerate() {
         if let Some(entry) = broken.keep(&list.index(index), vid_entry(text)) {
-            all.add(entry);
+            all.add(&entry);
         }
     }
     let keys = texts.iter().enumerate();

@@ -1,6 +1,6 @@
 //! 802.1Q VLAN numbers and the ranges that an administrator gives a zone.
 
-use std::{collections::BTreeSet, fmt, num::ParseIntError};
+use std::{fmt, num::ParseIntError};
 
 use serde::{Deserialize, Serialize};
 
@@ -59,8 +59,18 @@ pub enum VidError {
 }
 
 /// A set of VLAN numbers, written as ranges: `["200-299", "310"]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VidRanges(BTreeSet<Vid>);
+///
+/// One bit a number: a pass asks for whole sets again and again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VidRanges([u64; WORDS]);
+
+const WORDS: usize = 4096 / 64;
+
+impl Default for VidRanges {
+    fn default() -> Self {
+        Self([0; WORDS])
+    }
+}
 
 impl VidRanges {
     /// One entry of a range list: `"310"` or `"200-299"`.
@@ -85,43 +95,64 @@ impl VidRanges {
                 text: text.to_owned(),
             });
         }
-        Ok(Self((first.0..=last.0).map(Vid).collect()))
+        let mut entry = Self::default();
+        for number in first.0..=last.0 {
+            entry.0[usize::from(number / 64)] |= 1 << (number % 64);
+        }
+        Ok(entry)
     }
 
     /// All numbers of both.
-    pub fn add(&mut self, other: Self) {
-        self.0.extend(other.0);
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(other.0) {
+            *mine |= theirs;
+        }
     }
 
     /// Whether the number is in the set.
     pub fn contains(&self, vid: Vid) -> bool {
-        self.0.contains(&vid)
+        self.0[usize::from(vid.0 / 64)] & (1 << (vid.0 % 64)) != 0
     }
 
     /// The numbers, lowest first.
     pub fn iter(&self) -> impl Iterator<Item = Vid> + '_ {
-        self.0.iter().copied()
+        (0..).step_by(64).zip(self.0).flat_map(|(start, word)| {
+            let mut left = word;
+            std::iter::from_fn(move || {
+                let bit = u16::try_from(left.trailing_zeros()).ok()?;
+                left &= left.checked_sub(1)?;
+                Some(Vid(start + bit))
+            })
+        })
     }
 
     /// The lowest number that both have.
     pub fn first_shared(&self, other: &Self) -> Option<Vid> {
-        self.0.intersection(&other.0).next().copied()
+        let mut shared = self.clone();
+        for (mine, theirs) in shared.0.iter_mut().zip(other.0) {
+            *mine &= theirs;
+        }
+        shared.iter().next()
     }
 
     /// The numbers of `self` that `other` has not.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
-        Self(self.0.difference(&other.0).copied().collect())
+        let mut rest = self.clone();
+        for (mine, theirs) in rest.0.iter_mut().zip(other.0) {
+            *mine &= !theirs;
+        }
+        rest
     }
 
     /// How many numbers there are.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.0.iter().all(|word| *word == 0)
     }
 }
 
@@ -137,6 +168,34 @@ mod tests {
             [200, 201, 202]
         );
         assert_eq!(VidRanges::parse_entry("310").expect("a number").len(), 1);
+    }
+
+    #[test]
+    fn sets_are_joined_compared_and_taken_from_each_other() {
+        let set = |entries: &[&str]| {
+            let mut all = VidRanges::default();
+            for entry in entries {
+                all.add(&VidRanges::parse_entry(entry).expect("test entries are ranges"));
+            }
+            all
+        };
+        let all = set(&["4094", "2", "63-65", "64-127"]);
+        let listed: Vec<u16> = all.iter().map(u16::from).collect();
+        assert_eq!(
+            listed,
+            [&[2], &(63..=127).collect::<Vec<_>>()[..], &[4094]].concat()
+        );
+        assert_eq!(all.len(), 67);
+        assert_eq!(set(&["2-4094"]).len(), 4093);
+        assert_eq!(all.without(&set(&["3-4094"])), set(&["2"]));
+        assert!(all.without(&all).is_empty() && !all.is_empty());
+        assert_eq!(
+            all.first_shared(&set(&["66-70", "4094"])).map(u16::from),
+            Some(66)
+        );
+        assert_eq!(all.first_shared(&set(&["3-62", "128-4093"])), None);
+        let vid = |number| Vid::try_from(number).expect("a VLAN number");
+        assert!(all.contains(vid(127)) && !all.contains(vid(128)));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use std::{
 };
 
 use causeway_planner::snapshot::Snapshot;
+use serde_json::Value;
 
-use crate::{value::Value, view::Plans};
+use crate::{value::lay_over, view::Plans};
 
 /// Set: plans are written, not compared.
 const UPDATE: &str = "UPDATE";
@@ -30,24 +31,23 @@ fn read(path: &Path) -> Result<String, String> {
 fn observed(case: &str) -> Result<Value, String> {
     let text = read(&folder().join(case).join("observed.yaml"))?;
     let value = serde_saphyr::from_str(&text).map_err(|error| format!("{case}: {error}"))?;
-    let Value::Map(mut over) = value else {
+    let Value::Object(mut over) = value else {
         return Err(format!("{case}: not a map"));
     };
     match over.remove(LIKE) {
-        Some(Value::Text(other)) => {
+        Some(Value::String(other)) => {
             let mut under = observed(&other)?;
-            under.lay_over(Value::Map(over));
+            lay_over(&mut under, Value::Object(over));
             Ok(under)
         }
-        _ => Ok(Value::Map(over)),
+        _ => Ok(Value::Object(over)),
     }
 }
 
 fn run(case: &str) -> Result<(), String> {
     let value = observed(case)?;
-    let text = serde_saphyr::to_string(&value).map_err(|error| error.to_string())?;
     let snapshot: Snapshot =
-        serde_saphyr::from_str(&text).map_err(|error| format!("not a snapshot: {error}"))?;
+        serde_json::from_value(value).map_err(|error| format!("not a snapshot: {error}"))?;
     let plans = serde_saphyr::to_string(&Plans::of(&snapshot)).map_err(|e| e.to_string())?;
     let path = folder().join(case).join("plan.yaml");
     if std::env::var_os(UPDATE).is_some() {

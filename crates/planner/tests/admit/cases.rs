@@ -5,8 +5,6 @@
 //! those as of the others. `# idle …` (a field without effect) is for `causeway check` alone, which
 //! runs through the same files and compares the lines as well.
 
-#![allow(clippy::expect_used, clippy::panic)] // functions that tests share are tests, too
-
 use std::{
     collections::BTreeMap,
     fs,
@@ -21,6 +19,7 @@ use causeway_planner::{
     snapshot::{Meta, Moment, NamespaceState, Seen, Snapshot, Version},
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 #[derive(Deserialize)]
 struct Object<S> {
@@ -160,11 +159,12 @@ fn read(text: &str) -> World {
 }
 
 fn add(snapshot: &mut Snapshot, index: usize, document: &str) -> Option<Subject> {
-    let head: Head = serde_saphyr::from_str(document).expect("an object");
+    let document: Value = serde_saphyr::from_str(document).expect("YAML");
+    let head: Head = Head::deserialize(&document).expect("an object");
     let observed = meta(index, &head.metadata);
     match head.kind.as_str() {
         "ProxmoxNetworkZone" => {
-            let zone: Object<ZoneYaml> = serde_saphyr::from_str(document).expect("a zone");
+            let zone = Object::<ZoneYaml>::deserialize(&document).expect("a zone");
             let name = ZoneName::from(zone.metadata.name);
             let spec = zone.spec.input(&zone.metadata.annotations);
             let seen = Seen {
@@ -179,7 +179,7 @@ fn add(snapshot: &mut Snapshot, index: usize, document: &str) -> Option<Subject>
             Some(Subject::Zone(name))
         }
         "VirtualPrivateCloud" => {
-            let vpc: Object<VpcInput> = serde_saphyr::from_str(document).expect("a VPC");
+            let vpc = Object::<VpcInput>::deserialize(&document).expect("a VPC");
             let key = VpcKey::new(&vpc.metadata.namespace, &vpc.metadata.name);
             let seen = Seen {
                 meta: observed,

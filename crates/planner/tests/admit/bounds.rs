@@ -1,8 +1,6 @@
 //! Rules of admission that are better counted than written out: list bounds, zones in every order
 //! of creation, every prefix.
 
-#![allow(clippy::expect_used)] // functions that tests share are tests, too
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_planner::{
