@@ -119,11 +119,10 @@ pub fn to_yaml(crd: &CustomResourceDefinition) -> Result<String, RenderError> {
             name: crd.metadata.name.clone().unwrap_or_default(),
             source,
         })?;
-    let group = &crd.spec.group;
-    let arguments = if group == "apps.cozystack.io" {
-        " --apps"
-    } else {
-        ""
+    let arguments = match crd.spec.group.as_str() {
+        "proxmox.cozystack.io" => "",
+        "apps.cozystack.io" => " --apps",
+        _ => " --foreign",
     };
     Ok(format!(
         "# Generated from the types in crates/api by: cargo run -p causeway-cli -- crd{arguments}\n{body}"

@@ -11,6 +11,11 @@ pub struct Args {
     /// serves that kind itself.
     #[arg(long)]
     apps: bool,
+    /// Also the foreign kinds that causeway uses, for a test cluster without Kube-OVN, Multus and
+    /// the in-cluster IPAM provider. They know the fields that causeway uses and keep all others
+    /// unchecked: never apply them where the real ones are installed.
+    #[arg(long)]
+    foreign: bool,
 }
 
 /// Runs the command.
@@ -21,6 +26,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut definitions = causeway_api::crds();
     if args.apps {
         definitions.extend(causeway_api::apps_crds());
+    }
+    if args.foreign {
+        definitions.extend(causeway_api::foreign_crds());
     }
     let mut out = io::stdout().lock();
     for definition in &definitions {
