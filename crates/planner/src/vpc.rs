@@ -19,11 +19,12 @@ use crate::{
     conditions::Finding,
     model::{
         KubeOvnVpc, NetworkRecord, SubnetBacking, SubnetId, SubnetKey, SubnetName, SubnetSpec, Vid,
-        VpcId, VpcKey, VpcSpec,
+        VpcId, VpcKey, VpcSpec, ZoneName, ZoneSpec,
         objects::{self, Labels},
     },
     plan::{self, Kind, Object, Plan, Wanted},
     snapshot::{Meta, Mirror, NetworkStatus, Seen, Snapshot, VpcState, VpcStatus},
+    zone,
 };
 
 /// Names listed in a message at the most.
@@ -122,6 +123,8 @@ struct Pass<'a> {
     next_index: u32,
     /// Ready of each network, as this pass finds it.
     networks: BTreeMap<SubnetId, Finding>,
+    /// The zones looked at so far: judging one looks at all others.
+    zones: BTreeMap<ZoneName, Result<ZoneSpec, Finding>>,
 }
 
 impl<'a> Pass<'a> {
@@ -141,7 +144,18 @@ impl<'a> Pass<'a> {
             proposed: BTreeSet::new(),
             next_index,
             networks: BTreeMap::new(),
+            zones: BTreeMap::new(),
         }
+    }
+
+    /// [`zone::usable`], once a pass.
+    fn zone(&mut self, name: &ZoneName) -> Result<ZoneSpec, Finding> {
+        if let Some(known) = self.zones.get(name) {
+            return known.clone();
+        }
+        let found = zone::usable(name, self.snapshot);
+        self.zones.insert(name.clone(), found.clone());
+        found
     }
 
     fn intent(&self) -> Intent {

@@ -108,7 +108,7 @@ impl Pass<'_> {
         });
         self.plan.steps.extend(step);
         let chosen = chosen.map_err(|refusal| Finding::bad(refusal.reason, refusal.message))?;
-        zone::usable(&chosen, self.snapshot).map_err(|finding| match finding.reason {
+        self.zone(&chosen).map_err(|finding| match finding.reason {
             Reason::ZoneNotFound => finding,
             _ => Finding::bad(
                 Reason::ZoneNotReady,

@@ -11,7 +11,6 @@ use crate::{
     conditions::{ConditionType, Finding, Reason},
     model::{SubnetId, objects},
     plan::{self, Kind, Target},
-    zone,
 };
 
 impl Pass<'_> {
@@ -92,10 +91,10 @@ impl Pass<'_> {
             self.report_network(id, seen, record, found, Some(status));
             return;
         };
-        let zone = record.zone.as_ref().map_or_else(
-            || Err(Finding::pending("a zone")),
-            |zone| zone::usable(zone, self.snapshot),
-        );
+        let zone = record
+            .zone
+            .as_ref()
+            .map_or_else(|| Err(Finding::pending("a zone")), |zone| self.zone(zone));
         // What carries traffic is kept as it should be until the last user is gone.
         let found = self.keep_network(id, seen, record, zone).in_order();
         self.report_network(id, seen, record, found, Some(users));
@@ -136,7 +135,7 @@ impl Pass<'_> {
     /// first.
     fn claim_again(&mut self, id: &SubnetId) -> Option<String> {
         let (network, record) = (self.network(id)?, self.record(id)?);
-        let zone = zone::usable(record.zone.as_ref()?, self.snapshot).ok()?;
+        let zone = self.zone(record.zone.as_ref()?).ok()?;
         let lost = self.lost_claim(id, &zone)?;
         let name = objects::claim_name(&zone.wire, lost);
         if self.snapshot.vlans.contains_key(&name) || self.is_a_strangers_switch(id) {

@@ -32,10 +32,7 @@ impl Pass<'_> {
             .zone
             .as_ref()
             .and_then(|zone| self.snapshot.zones.get(zone));
-        let spec = record
-            .zone
-            .as_ref()
-            .and_then(|zone| crate::zone::usable(zone, self.snapshot).ok());
+        let spec = record.zone.as_ref().and_then(|zone| self.zone(zone).ok());
         let gateway_chassis = northbound::gateway_nodes(id, record, self.snapshot);
         let pool = self.snapshot.pools.get(&self.subnet_key(id));
         let conditions: Vec<Condition> = found
