@@ -13,7 +13,7 @@ use kube::CustomResourceExt;
 
 use crate::{
     ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud,
-    ipam::InClusterIPPool,
+    ipam::{IPAddress, IPAddressClaim, InClusterIPPool},
     kubeovn::{IP, ProviderNetwork, Subnet, Vlan, Vpc},
     multus::NetworkAttachmentDefinition,
     vpc, zone,
@@ -62,6 +62,8 @@ pub fn foreign_crds() -> Vec<CustomResourceDefinition> {
         IP::crd(),
         NetworkAttachmentDefinition::crd(),
         InClusterIPPool::crd(),
+        IPAddressClaim::crd(),
+        IPAddress::crd(),
     ];
     let mut definitions = derived.map(finish);
     // None of the real definitions requires a spec.

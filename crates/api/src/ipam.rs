@@ -1,5 +1,5 @@
-//! Cluster API's in-cluster IPAM (`ipam.cluster.x-k8s.io/v1alpha2`): the pool that gives the
-//! addresses of a VM range to machines.
+//! Cluster API's in-cluster IPAM (`ipam.cluster.x-k8s.io`): the pool that gives the addresses of a VM
+//! range to machines, what asks for one, and what is given.
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -80,4 +80,109 @@ pub struct PoolCounts {
     pub total: i64,
     /// Addresses given out.
     pub used: i64,
+}
+
+/// Asks for one address of a pool.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "ipam.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "IPAddressClaim",
+    plural = "ipaddressclaims",
+    namespaced,
+    category = "cluster-api",
+    status = "IPAddressClaimStatus",
+    derive = "PartialEq",
+    printcolumn(name = "Pool Name", type_ = "string", json_path = ".spec.poolRef.name"),
+    printcolumn(name = "Pool Kind", type_ = "string", json_path = ".spec.poolRef.kind"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::foreign_spec)]
+pub struct IPAddressClaimSpec {
+    /// The cluster that it is for: nothing happens while that is absent or paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub cluster_name: Option<String>,
+    /// Of which pool.
+    pub pool_ref: PoolRef,
+}
+
+/// What the provider gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+// Not as a status of ours: the real definition has a default here.
+#[schemars(transform = crate::schema::foreign_spec)]
+pub struct IPAddressClaimStatus {
+    /// The address; absent until there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address_ref: Option<ObjectName>,
+}
+
+/// An address of a pool that is given out.
+#[derive(
+    CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema,
+)]
+#[kube(
+    group = "ipam.cluster.x-k8s.io",
+    version = "v1beta1",
+    kind = "IPAddress",
+    plural = "ipaddresses",
+    namespaced,
+    category = "cluster-api",
+    derive = "PartialEq",
+    printcolumn(name = "Address", type_ = "string", json_path = ".spec.address"),
+    printcolumn(name = "Pool Name", type_ = "string", json_path = ".spec.poolRef.name"),
+    printcolumn(name = "Pool Kind", type_ = "string", json_path = ".spec.poolRef.kind"),
+    printcolumn(
+        name = "Age",
+        type_ = "date",
+        json_path = ".metadata.creationTimestamp"
+    )
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(transform = crate::schema::foreign_spec)]
+pub struct IPAddressSpec {
+    /// The address.
+    #[schemars(length(min = 1, max = 39))]
+    pub address: String,
+    /// Who asked for it.
+    pub claim_ref: ObjectName,
+    /// Gateway of the pool when it was given out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 39))]
+    pub gateway: Option<String>,
+    /// The pool that it is of.
+    pub pool_ref: PoolRef,
+    /// Prefix length of the pool when it was given out.
+    pub prefix: i64,
+}
+
+/// An object of the same namespace, of a kind that the field says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct ObjectName {
+    /// Its name.
+    #[serde(default)]
+    pub name: String,
+}
+
+/// A pool of some provider.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-map-type" = "atomic"))]
+pub struct PoolRef {
+    /// Group of its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_group: Option<String>,
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
 }

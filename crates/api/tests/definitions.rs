@@ -407,7 +407,8 @@ fn foreign_definitions_keep_the_fields_that_the_thin_types_leave_out() {
     for crd in foreign_crds() {
         let kind = &crd.spec.names.kind;
         for part in ["spec", "status"] {
-            let has_status = !["IP", "NetworkAttachmentDefinition"].contains(&kind.as_str());
+            let has_status =
+                !["IP", "IPAddress", "NetworkAttachmentDefinition"].contains(&kind.as_str());
             if part == "spec" || has_status {
                 let schema = field(kind, part);
                 assert_eq!(
@@ -441,6 +442,11 @@ fn foreign_definitions_require_what_the_real_ones_require() {
         required("InClusterIPPool", "status.ipAddresses"),
         json!(["free", "outOfRange", "total", "used"])
     );
+    assert_eq!(required("IPAddressClaim", "spec"), json!(["poolRef"]));
+    assert_eq!(
+        required("IPAddress", "spec"),
+        json!(["address", "claimRef", "poolRef", "prefix"])
+    );
     let expressions = field("ProviderNetwork", "spec.nodeSelector.matchExpressions");
     assert_eq!(expressions["x-kubernetes-list-map-keys"], json!(["key"]));
     assert_eq!(field("Subnet", "status.v4usingIPs")["type"], "number");
@@ -459,6 +465,7 @@ fn only_the_foreign_kinds_that_have_a_status_subresource_get_one() {
         "vpcs",
         "subnets",
         "inclusterippools",
+        "ipaddressclaims",
     ];
     assert_eq!(with_status, expected);
 }

@@ -2,10 +2,10 @@
 //! the real IPAM manager. Kube-OVN is a stand-in with both.
 
 use causeway_api::{apps_crds, crds, foreign_crds, ipam::InClusterIPPool};
-use causeway_ipam::Ipam;
+use causeway_ipam::{Ipam, WEBHOOK_URL, webhook, webhook_configuration};
 use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, CustomResourceExt, ResourceExt};
+use kube::{Api, Client, Resource, ResourceExt};
 
 use super::{EmbeddedError, create, wait};
 use crate::{Cluster, Progress};
@@ -45,7 +45,10 @@ impl World {
                 progress.step("starting the API, Kube-OVN and IPAM stand-ins");
                 let api = KubeApi::new(Clock::machine())?;
                 let collector = api.collect_in_background();
-                define(&api.client("admin"), |_| true).await?;
+                let admin = api.client("admin");
+                define(&admin, |_| true).await?;
+                api.webhook(WEBHOOK_URL, webhook(api.client("ipam")));
+                create(&Api::all(admin), &webhook_configuration()).await?;
                 let ipam = Ipam::start(api.client("ipam"));
                 Ok(Self::StandIn {
                     api,
@@ -57,8 +60,8 @@ impl World {
                 let mut cluster = Cluster::start(&format!("{site}-api"), progress).await?;
                 cluster.ipam().await?;
                 // The IPAM manager comes with its own.
-                let pool = InClusterIPPool::crd().name_any();
-                define(&cluster.admin().await?, |name| name != pool).await?;
+                let group = InClusterIPPool::group(&());
+                define(&cluster.admin().await?, |it| it != group).await?;
                 for user in TRUSTED {
                     cluster.allow(user, "cluster-admin").await?;
                 }
@@ -94,12 +97,12 @@ impl World {
     }
 }
 
-/// Installs our definitions and those of the foreign kinds whose name is wanted, and waits until
+/// Installs our definitions and those of the foreign kinds whose group is wanted, and waits until
 /// they are served.
 async fn define(admin: &Client, wanted: impl Fn(&str) -> bool) -> Result<(), EmbeddedError> {
     let api: Api<CustomResourceDefinition> = Api::all(admin.clone());
     let all = crds().into_iter().chain(apps_crds()).chain(foreign_crds());
-    let all: Vec<_> = all.filter(|it| wanted(&it.name_any())).collect();
+    let all: Vec<_> = all.filter(|it| wanted(&it.spec.group)).collect();
     for definition in &all {
         create(&api, definition).await?;
     }

@@ -1,26 +1,63 @@
-//! A stand-in for the in-cluster IPAM provider of Cluster API (v1.0.3), as far as pools go: their
-//! finalizer and their counts.
+//! A stand-in for the in-cluster IPAM provider of Cluster API (v1.0.3): what it does with pools of a
+//! namespace, with claims and with the addresses that it gives, and what its webhook refuses.
 //!
-//! Started by the demo, the embedded mode and tests. Addresses are given to nobody yet (the kinds
-//! `IPAddressClaim` and `IPAddress` are not served), so nothing is ever in use and a deleted pool goes
-//! at once. Must stay true: nothing is written where nothing differs.
+//! Started by the demo, the embedded mode and tests. Must stay true: nothing is written where nothing
+//! differs; `tests/conformance.rs` passes against the real one too.
 
-mod count;
+mod address;
+mod checks;
+mod claims;
+mod cluster;
+mod pass;
+mod pool;
+mod pools;
+mod ranges;
+mod webhook;
 
-use causeway_api::ipam::{InClusterIPPool, PoolCounts};
-use causeway_drive::{Backoff, Cache, Change, Name, Selection, Wakes};
-use kube::{
-    Api, Client, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
+
+use bytes::Bytes;
+use causeway_drive::{Backoff, Wakes};
+use http::{Request, Response};
+use http_body_util::Full;
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use kube::{Client, ResourceExt};
 use tokio::{sync::watch, task::JoinHandle};
 
-use count::{CountError, total};
+pub use cluster::{Cluster, ClusterSpec};
+use pass::{Key, PassError, World, name_of};
 
 /// Holds a pool for as long as addresses of it are in use.
 pub const PROTECT_POOL: &str = "ipam.cluster.x-k8s.io/ProtectPool";
+
+/// Holds an address for as long as its claim is there.
+pub const PROTECT_ADDRESS: &str = "ipam.cluster.x-k8s.io/ProtectAddress";
+
+/// Holds a claim until its address is given back.
+pub const RELEASE_ADDRESS: &str = "ipam.cluster.x-k8s.io/ReleaseAddress";
+
+/// Where [`webhook`] is served, as its configuration says.
+pub const WEBHOOK_URL: &str = "https://capi-ipam-in-cluster-webhook-service.capi-ipam-in-cluster-system.svc:443/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterippool";
+
+/// The provider's validating webhook, which reads by this client.
+pub fn webhook(
+    client: Client,
+) -> impl tower::Service<
+    Request<Full<Bytes>>,
+    Response = Response<Full<Bytes>>,
+    Error = Infallible,
+    Future: Send,
+> + Clone
++ Send
++ Sync
++ 'static {
+    webhook::Webhook { client }
+}
+
+/// The configuration that has [`webhook`] asked at [`WEBHOOK_URL`].
+pub fn webhook_configuration() -> ValidatingWebhookConfiguration {
+    webhook::configuration(WEBHOOK_URL)
+}
 
 /// The running stand-in. It ends when this is dropped.
 #[derive(Debug)]
@@ -30,7 +67,7 @@ pub struct Ipam {
 }
 
 impl Ipam {
-    /// Starts it; it waits for the kind to be served. Must be called within a tokio runtime.
+    /// Starts it; it waits for the kinds to be served. Must be called within a tokio runtime.
     pub fn start(client: Client) -> Self {
         let (stop, stopped) = watch::channel(false);
         let task = tokio::spawn(run(client, stopped));
@@ -52,33 +89,24 @@ impl Drop for Ipam {
     }
 }
 
-/// A pass that did not reach its end. It is tried again, later and later.
-#[derive(Debug, thiserror::Error)]
-enum PassError {
-    #[error("the API refused")]
-    Api(#[from] Box<kube::Error>),
-    #[error("the pool cannot be counted")]
-    Count(#[from] CountError),
-}
-
 async fn run(client: Client, mut stopped: watch::Receiver<bool>) {
-    let wakes = Arc::new(Wakes::<Name>::default());
-    let changed = Arc::clone(&wakes);
-    let pools = Cache::start(
-        Api::all(client.clone()),
-        Selection::default(),
-        move |change| {
-            let (Change::Is(pool) | Change::Gone(pool)): Change<InClusterIPPool> = change;
-            changed.wake((pool.namespace().unwrap_or_default(), pool.name_any()));
-        },
-    );
+    let wakes = Arc::new(Wakes::<Key>::default());
+    let world = World::start(client, &wakes);
     let mut backoff = Backoff::new(0);
+    let synced = tokio::select! {
+        _ = stopped.wait_for(|stopped| *stopped) => return,
+        synced = world.synced() => synced,
+    };
+    if !synced {
+        tracing::error!("a watch has ended");
+        return;
+    }
     loop {
         let key = tokio::select! {
             _ = stopped.wait_for(|stopped| *stopped) => return,
             key = wakes.next() => key,
         };
-        match pass(&client, &pools, &key).await {
+        match pass(&world, &wakes, &key).await {
             Ok(()) => backoff.did_well(&key),
             Err(error) => {
                 let error: &dyn std::error::Error = &error;
@@ -90,68 +118,26 @@ async fn run(client: Client, mut stopped: watch::Receiver<bool>) {
     }
 }
 
-async fn pass(
-    client: &Client,
-    pools: &Cache<InClusterIPPool>,
-    (namespace, name): &Name,
-) -> Result<(), PassError> {
-    let Some(pool) = pools.get(namespace, name) else {
-        return Ok(());
-    };
-    let held = pool
-        .finalizers()
-        .iter()
-        .any(|finalizer| finalizer == PROTECT_POOL);
-    let going = pool.metadata.deletion_timestamp.is_some();
-    let mut pool = InClusterIPPool::clone(&pool);
-    if held == going {
-        let mut finalizers = pool.finalizers().to_vec();
-        if going {
-            finalizers.retain(|finalizer| finalizer != PROTECT_POOL);
-        } else {
-            finalizers.push(PROTECT_POOL.to_owned());
+async fn pass(world: &World, wakes: &Wakes<Key>, key: &Key) -> Result<(), PassError> {
+    match key {
+        Key::Pool(name) => return pools::pass(world, name).await,
+        Key::Claim(name) => return claims::pass(world, name).await,
+        Key::ClaimsOf((namespace, pool)) => {
+            for claim in world.claims.all().values() {
+                let own = claim.namespace().as_ref() == Some(namespace);
+                if own && claim.spec.pool_ref.name == *pool {
+                    wakes.wake(Key::Claim(name_of(&**claim)));
+                }
+            }
         }
-        let version = pool.resource_version();
-        let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
-        pool = write(client, pools, &pool, false, patch).await?;
-    }
-    if going {
-        return Ok(());
-    }
-    let total = total(&pool.spec)?;
-    let counts = PoolCounts {
-        total,
-        free: total,
-        used: 0,
-        out_of_range: 0,
-    };
-    if pool.status.as_ref().and_then(|status| status.ip_addresses) != Some(counts) {
-        let patch = json!({"status": {"ipAddresses": counts}});
-        write(client, pools, &pool, true, patch).await?;
+        Key::ClaimsFor((namespace, cluster)) => {
+            for claim in world.claims.all().values() {
+                let own = claim.namespace().as_ref() == Some(namespace);
+                if own && claims::cluster_of(claim) == Some(cluster) {
+                    wakes.wake(Key::Claim(name_of(&**claim)));
+                }
+            }
+        }
     }
     Ok(())
-}
-
-async fn write(
-    client: &Client,
-    pools: &Cache<InClusterIPPool>,
-    pool: &InClusterIPPool,
-    status: bool,
-    patch: Value,
-) -> Result<InClusterIPPool, PassError> {
-    let (namespace, name) = (pool.namespace().unwrap_or_default(), pool.name_any());
-    let api: Api<InClusterIPPool> = Api::namespaced(client.clone(), &namespace);
-    let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-    let written = if status {
-        api.patch_status(&name, &params, &patch).await
-    } else {
-        api.patch(&name, &params, &patch).await
-    };
-    let written = written.map_err(Box::new)?;
-    if written.metadata.deletion_timestamp.is_some() && written.finalizers().is_empty() {
-        pools.fold_gone(&namespace, &name);
-    } else {
-        pools.fold(written.clone());
-    }
-    Ok(written)
 }
