@@ -10,6 +10,7 @@
 mod audit;
 mod certs;
 mod folder;
+mod ipam;
 mod program;
 
 use std::{
@@ -110,6 +111,12 @@ pub enum ClusterError {
         /// The end of its log.
         log: String,
     },
+    /// What listens on every interface would be reached from elsewhere.
+    #[error(
+        "the IPAM manager's webhooks listen on every interface: they are run in a network namespace \
+         that has loopback alone (`unshare --net`)"
+    )]
+    NotAlone,
     /// A kubeconfig of ours cannot be used.
     #[error("no client can be made for {user}")]
     Client {
@@ -244,45 +251,6 @@ impl Cluster {
     /// [`AuditError`] if the audit log cannot be read.
     pub fn writes(&self) -> Result<Requests, AuditError> {
         audit::read(&self.claim.dir().join("audit.log"))
-    }
-
-    /// Starts the in-cluster IPAM manager, with its definitions and its own role.
-    ///
-    /// Its webhooks are off: they only default and validate what users write in pools.
-    ///
-    /// # Errors
-    /// [`ClusterError`] if it cannot be started.
-    pub async fn ipam(&mut self) -> Result<(), ClusterError> {
-        const USER: &str = "ipam-in-cluster";
-        let unreadable = |path: &Path, source: io::Error| ClusterError::File {
-            path: path.to_owned(),
-            source,
-        };
-        let documents = self.peers.documents();
-        let documents = documents.map_err(|source| unreadable(&self.peers.program(""), source))?;
-        for path in documents {
-            let text = fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
-            self.apply(&text).await?;
-        }
-        self.kubectl(&[
-            "wait",
-            "--for=condition=Established",
-            "--timeout=60s",
-            "crd",
-            "--all",
-        ])
-        .await?;
-        self.allow(USER, "manager-role").await?;
-        let kubeconfig = self.kubeconfig_of(USER, None)?;
-        self.run(
-            "ipam-in-cluster",
-            &[
-                format!("--kubeconfig={}", kubeconfig.display()),
-                "--metrics-bind-address=0".to_owned(),
-                "--health-probe-bind-address=0".to_owned(),
-                "--webhook-port=0".to_owned(),
-            ],
-        )
     }
 
     /// Ends it, and says what could not be ended.

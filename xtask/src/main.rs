@@ -7,6 +7,7 @@ mod packages;
 mod peers;
 mod run;
 mod steps;
+mod suites;
 
 #[cfg(test)]
 mod dependencies;
@@ -52,7 +53,7 @@ fn task() -> Result<bool> {
     match task.as_str() {
         "demo" => steps::demo(&rest),
         "packets" => steps::packets(&rest),
-        "conformance" => steps::conformance(&rest),
+        "conformance" => suites::conformance(&rest),
         "peers" if rest.is_empty() => steps::peers(),
         "test" if rest.is_empty() => steps::test(),
         "real-api" if rest.is_empty() => steps::real_api(),

@@ -95,12 +95,12 @@ pub const NO_GO: &str = "left out, not counted as passed: Go is not installed, a
 
 /// Builds what is not built yet; the folder, or `None` where Go is absent.
 pub fn build() -> Result<Option<PathBuf>> {
+    if let Some(done) = built()? {
+        return Ok(Some(done));
+    }
     let cache = folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
     let name = folder::name();
     let done = cache.join(&name);
-    if done.is_dir() {
-        return Ok(Some(done));
-    }
     if Command::new("go").arg("version").output().is_err() {
         return Ok(None);
     }
@@ -121,6 +121,12 @@ pub fn build() -> Result<Option<PathBuf>> {
     fill(&partial)?;
     fs::rename(&partial, &done).with_context(|| format!("cannot name {}", done.display()))?;
     Ok(Some(done))
+}
+
+/// The folder, if it has been built.
+pub fn built() -> Result<Option<PathBuf>> {
+    let cache = folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
+    Ok(Some(cache.join(folder::name())).filter(|folder| folder.is_dir()))
 }
 
 /// What is in the folder, a line each.

@@ -72,12 +72,16 @@ pub fn step(name: &str, mut command: Command) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts of a test runner's closing line: cargo's, or our own `N passed, N failed`.
+/// Counts of a test runner's closing line: cargo's, or our own `N passed, N failed`, perhaps after
+/// what they are of.
 fn counts(line: &str) -> Option<Tally> {
     let line = line.trim();
     let rest = match line.strip_prefix("test result: ") {
         Some(rest) => rest.split_once(". ")?.1.replace("; ", ", "),
-        None => line.strip_prefix("demo: ").unwrap_or(line).to_owned(),
+        None => match line.split_once(": ") {
+            Some((_, counts)) => counts.to_owned(),
+            None => line.to_owned(),
+        },
     };
     let mut parts = rest.split(", ");
     let number =
@@ -105,6 +109,7 @@ mod tests {
                 tally(6, 1),
             ),
             ("demo: 12 passed, 0 failed", tally(12, 0)),
+            ("kubectl: 68 passed, 1 failed", tally(68, 1)),
             ("3 passed, 1 failed", tally(3, 1)),
             ("test a ... ok", None),
             ("2 passed", None),

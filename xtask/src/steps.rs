@@ -7,10 +7,11 @@ use anyhow::{Result, bail};
 use crate::{
     packages, peers,
     run::{Tally, cargo, step},
+    suites,
 };
 
 /// A program that cargo has built: run directly, because it runs as root where cargo may not.
-fn built(program: &str) -> String {
+pub fn built(program: &str) -> String {
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     format!("{target}/debug/{program}")
 }
@@ -52,65 +53,8 @@ pub fn peers() -> Result<bool> {
     }
 }
 
-/// A stand-in's suite: its name, and the crate whose test `conformance` it is.
-const SUITES: [(&str, &str); 1] = [("kubeapi", "causeway-kubeapi")];
-
-/// The stand-ins' suites, against the stand-ins or against what they stand for.
-pub fn conformance(arguments: &[String]) -> Result<bool> {
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (chosen, against) = match words[..] {
-        ["--against", against] => (None, against),
-        [suite, "--against", against] | ["--against", against, suite] => (Some(suite), against),
-        _ => bail!("usage: cargo xtask conformance [SUITE] --against standin|real"),
-    };
-    let suites: Vec<_> = SUITES
-        .iter()
-        .filter(|(name, _)| chosen.is_none_or(|chosen| chosen == *name))
-        .collect();
-    if suites.is_empty() {
-        bail!(
-            "no such suite; there are {}",
-            SUITES.map(|it| it.0).join(", ")
-        );
-    }
-    let mut total = Tally::default();
-    for (name, package) in suites {
-        let command = match against {
-            "standin" => suite(package),
-            "real" => {
-                if peers::build()?.is_none() {
-                    bail!("Go is not installed: the real systems are built from their Go modules");
-                }
-                build("causeway-lab")?;
-                on_the_real_api(&suite(package))
-            }
-            other => bail!("there is no {other:?} to run against: standin or real"),
-        };
-        total.add(step(&format!("{name}, {against}"), command)?);
-    }
-    println!("\n{}", total.line());
-    Ok(total.failed == 0)
-}
-
-fn suite(package: &str) -> Command {
-    cargo(&[
-        "test",
-        "--locked",
-        "--package",
-        package,
-        "--test",
-        "conformance",
-    ])
-}
-
-/// The command with a real API server beside it.
-fn on_the_real_api(command: &Command) -> Command {
-    let mut with = packages::as_root(&built("with-real-api"));
-    with.arg(command.get_program()).args(command.get_args());
-    with
-}
-
-fn build(package: &str) -> Result<()> {
+/// Builds a crate's libraries and programs.
+pub fn build(package: &str) -> Result<()> {
     println!("building {package}; the first time takes some minutes");
     let status = cargo(&["build", "--locked", "--package", package]).status()?;
     if !status.success() {
@@ -204,7 +148,7 @@ pub fn real_api() -> Result<bool> {
 fn real_api_steps() -> Vec<(&'static str, Command)> {
     let mut packets = packages::as_root(&built("packets"));
     packets.args(["demo", "removal", "--against", "real"]);
-    vec![
+    let mut steps = vec![
         (
             // Not among all targets, since it is no test by default.
             "clippy, real API",
@@ -231,10 +175,8 @@ fn real_api_steps() -> Vec<(&'static str, Command)> {
                 "real_api",
             ]),
         ),
-        (
-            "conformance of kubeapi, real API",
-            on_the_real_api(&suite("causeway-kubeapi")),
-        ),
-        ("packets, real API", packets),
-    ]
+    ];
+    steps.extend(suites::on_the_real_systems());
+    steps.push(("packets, real API", packets));
+    steps
 }

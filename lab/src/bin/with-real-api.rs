@@ -2,7 +2,10 @@
 //!
 //! Run by `cargo xtask conformance --against real` and by hand (`with-real-api kubectl get namespaces`).
 //! The command finds `KUBECONFIG` (the administrator's) and, as `CAUSEWAY_KUBEAPI_URL`, a plain URL
-//! on 127.0.0.1 that needs no credentials.
+//! on 127.0.0.1 that needs no credentials; `CAUSEWAY_KUBECONFIG` and `CAUSEWAY_KUBECTL` are for the
+//! table of kubectl, and `CAUSEWAY_KUBEAPI_COLLECTS` says that garbage is collected. With `--ipam` the
+//! in-cluster IPAM manager runs too, with its webhooks; for that it must be called in a network
+//! namespace that has loopback alone.
 
 use std::{
     io::{BufRead, BufReader},
@@ -25,19 +28,27 @@ async fn main() -> ExitCode {
 }
 
 async fn run() -> Result<ExitCode, Failure> {
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os().skip(1).peekable();
+    let with_ipam = arguments.next_if(|argument| argument == "--ipam").is_some();
     let Some(program) = arguments.next() else {
-        return Err("usage: with-real-api COMMAND [ARGUMENT…]".into());
+        return Err("usage: with-real-api [--ipam] COMMAND [ARGUMENT…]".into());
     };
     end_sites_on_signals()?;
     let name = format!("real-{}", std::process::id());
     let progress = Progress::new(|step| eprintln!("… {step}"));
-    let cluster = Cluster::start(&name, &progress).await?;
+    let mut cluster = Cluster::start(&name, &progress).await?;
+    if with_ipam {
+        eprintln!("… starting the real in-cluster IPAM manager");
+        cluster.ipam_with_webhooks().await?;
+    }
     let mut proxy = Proxy::start(&cluster)?;
     let status = Command::new(program)
         .args(arguments)
         .env("KUBECONFIG", cluster.kubeconfig())
         .env("CAUSEWAY_KUBEAPI_URL", proxy.url()?)
+        .env("CAUSEWAY_KUBEAPI_COLLECTS", "1")
+        .env("CAUSEWAY_KUBECONFIG", cluster.kubeconfig())
+        .env("CAUSEWAY_KUBECTL", cluster.kubectl_command().get_program())
         .status()?;
     drop(proxy);
     cluster.stop()?;
