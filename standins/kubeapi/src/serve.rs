@@ -6,6 +6,7 @@
 //! owner alone; a stopped server leaves no task behind.
 
 mod authority;
+mod kept;
 
 use std::{
     convert::Infallible,
@@ -39,6 +40,7 @@ use crate::{
 };
 use authority::Authority;
 pub use authority::AuthorityError;
+use kept::{Card, write_private};
 
 /// The administrator's kubeconfig, in the directory given to [`KubeApi::serve`].
 const KUBECONFIG: &str = "kubeconfig";
@@ -88,25 +90,38 @@ pub struct Server {
 }
 
 impl KubeApi {
-    /// Serves the API by HTTPS on a loopback address (port 0: any) and writes a kubeconfig for
-    /// someone who may do everything into the directory, `kubeconfig`, mode 0600.
+    /// Serves the API by HTTPS on a loopback address and writes a kubeconfig for someone who may do
+    /// everything into the directory, `kubeconfig`, mode 0600. The kubeconfig of an earlier server of
+    /// the directory goes on working: the authority is the same, and so is port 0 (any port) as long
+    /// as nobody else has taken it.
     ///
     /// # Errors
-    /// [`ServeError`] if the address is not to be had or the file cannot be written.
+    /// [`ServeError`] if the address is not to be had or a file cannot be written.
     pub async fn serve(&self, address: SocketAddr, dir: &Path) -> Result<Server, ServeError> {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
-        let failed = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        let authority = Arc::new(Authority::new(address)?);
         let kubeconfig = dir.join(KUBECONFIG);
-        let text = authority.kubeconfig(&User::master(ADMINISTRATOR))?;
-        authority::write_private(&kubeconfig, &text).map_err(|source| ServeError::Kubeconfig {
-            path: kubeconfig.clone(),
-            source,
-        })?;
+        let card = Card::read(&kubeconfig);
+        let listener = listen(address, card.as_ref()).await;
+        let failed = |source| ServeError::Listen { address, source };
+        let listener = listener.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let (key, fresh) = kept::key(dir)?;
+        let authority = Arc::new(Authority::new(address, key)?);
+        let administrator = User::master(ADMINISTRATOR);
+        match card {
+            Some(card) if !fresh && card.address == address => {
+                authority.admit(&card.certificate, &administrator);
+            }
+            _ => {
+                let text = authority.kubeconfig(&administrator)?;
+                write_private(&kubeconfig, &text).map_err(|source| ServeError::Kubeconfig {
+                    path: kubeconfig.clone(),
+                    source,
+                })?;
+            }
+        }
         let (stop, stopped) = watch::channel(false);
         let site = Site {
             api: self.clone(),
@@ -122,6 +137,18 @@ impl KubeApi {
             task: Some(tokio::spawn(site.listen(listener))),
         })
     }
+}
+
+/// Where the earlier server was, if any port will do and that one is free.
+async fn listen(address: SocketAddr, earlier: Option<&Card>) -> std::io::Result<TcpListener> {
+    if let Some(card) = earlier
+        && address.port() == 0
+        && card.address.ip() == address.ip()
+        && let Ok(listener) = TcpListener::bind(card.address).await
+    {
+        return Ok(listener);
+    }
+    TcpListener::bind(address).await
 }
 
 impl Server {

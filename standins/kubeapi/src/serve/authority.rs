@@ -1,14 +1,12 @@
 //! The server's own certificate authority, and who is known by which certificate or token.
 //!
-//! Made anew for every server: nothing of it outlasts the process but the kubeconfigs, which the
-//! next server writes anew.
+//! Must stay true: two authorities of one key are the same to whoever trusts one of them. Who is known
+//! ends with the process, except for the administrator ([`super::kept`]).
 
 use std::{
     collections::BTreeMap,
-    io::Write,
     net::SocketAddr,
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
+    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -42,6 +40,14 @@ pub enum AuthorityError {
     /// The check of client certificates.
     #[error("client certificates cannot be checked")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
+    /// The authority's key.
+    #[error("cannot use {}", path.display())]
+    Key {
+        /// Where it is kept.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// No randomness.
     #[error("there is no randomness for a token")]
     Random,
@@ -68,7 +74,7 @@ struct Pair {
 }
 
 impl Authority {
-    pub(super) fn new(address: SocketAddr) -> Result<Self, AuthorityError> {
+    pub(super) fn new(address: SocketAddr, key: KeyPair) -> Result<Self, AuthorityError> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![
@@ -79,7 +85,7 @@ impl Authority {
             .distinguished_name
             .push(DnType::CommonName, "kubernetes");
         Ok(Self {
-            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
+            issuer: CertifiedIssuer::self_signed(params, key)?,
             address,
             known: Mutex::new(Known::default()),
         })
@@ -133,8 +139,7 @@ impl Authority {
             .distinguished_name
             .push(DnType::CommonName, user.name.as_str());
         let pair = self.sign(params, ExtendedKeyUsagePurpose::ClientAuth)?;
-        let der = pair.certificate.der().to_vec();
-        self.lock().certificates.insert(der, user.clone());
+        self.admit(pair.certificate.der(), user);
         let encode = |text: String| STANDARD.encode(text);
         // JSON is YAML, and quotes names as they need it.
         let config = json!({
@@ -152,6 +157,12 @@ impl Authority {
             "current-context": "causeway",
         });
         Ok(format!("{config:#}\n"))
+    }
+
+    /// From now on the certificate is this user's.
+    pub(super) fn admit(&self, certificate: &CertificateDer<'_>, user: &User) {
+        let der = certificate.as_ref().to_vec();
+        self.lock().certificates.insert(der, user.clone());
     }
 
     /// A fresh token of a user.
@@ -173,22 +184,4 @@ impl Authority {
     pub(super) fn by_token(&self, token: &str) -> Option<User> {
         self.lock().tokens.get(token).cloned()
     }
-}
-
-/// Writes a file that its owner alone can read, in one step.
-pub(super) fn write_private(path: &Path, text: &str) -> std::io::Result<()> {
-    let fresh = path.with_extension("new");
-    // One that an earlier end left behind may be readable by others.
-    match std::fs::remove_file(&fresh) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&fresh, path)
 }

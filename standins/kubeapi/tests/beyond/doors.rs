@@ -122,6 +122,46 @@ async fn certificates_and_tokens_say_who_comes_and_without_them_it_is_nobody() {
 }
 
 #[tokio::test]
+async fn a_kubeconfig_goes_on_working_with_the_next_server_of_its_directory() {
+    let api = api();
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = serve(&api, dir.path()).await;
+    // People set a namespace in theirs.
+    let mut theirs: Kubeconfig =
+        Kubeconfig::read_from(server.kubeconfig()).expect("the kubeconfig");
+    for context in &mut theirs.contexts {
+        let context = context.context.as_mut().expect("a context");
+        context.namespace = Some("kube-public".to_owned());
+    }
+    let text = serde_json::to_string(&theirs).expect("JSON");
+    std::fs::write(server.kubeconfig(), &text).expect("written");
+    let address = server.address();
+    server.stop().await;
+
+    let server = serve(&api, dir.path()).await;
+    assert_eq!(server.address(), address);
+    assert_eq!(read(server.kubeconfig()), text);
+    let maps: Api<ConfigMap> = Api::default_namespaced(client(&text).await);
+    let made = maps
+        .create(&PostParams::default(), &config_map("one"))
+        .await;
+    assert_eq!(
+        made.expect("made").namespace().as_deref(),
+        Some("kube-public")
+    );
+    server.stop().await;
+
+    let taken = std::net::TcpListener::bind(address).expect("the port is free");
+    let server = serve(&api, dir.path()).await;
+    assert_ne!(server.address(), address, "its port is another's now");
+    let maps: Api<ConfigMap> =
+        Api::namespaced(client(&read(server.kubeconfig())).await, "kube-public");
+    maps.get("one").await.expect("the kubeconfig is a new one");
+    server.stop().await;
+    drop(taken);
+}
+
+#[tokio::test]
 async fn watches_by_https_show_changes_at_once_and_end_with_the_server() {
     let api = api();
     let dir = tempfile::tempdir().expect("a directory");
