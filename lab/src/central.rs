@@ -11,6 +11,7 @@ use crate::{
     command::{CommandError, Run},
     netns::Netns,
     ovn::{Ovn, Program, Schema},
+    processes::MARK,
     switch::{TOOL_PATIENCE, create_database, daemon},
 };
 
@@ -44,7 +45,7 @@ impl Central {
 
     async fn database(&self, schema: Schema, name: &str) -> Result<(), CommandError> {
         let file = |extension: &str| self.dir.join(format!("{name}.{extension}"));
-        create_database(&self.ovn, schema, &file("db")).await?;
+        create_database(&self.netns, &self.ovn, schema, &file("db")).await?;
         let with = |option: &str, path: PathBuf| format!("{option}{}", path.display());
         // Options of the same name given twice: the later one counts.
         daemon(&self.netns, &self.ovn, Program::OvsdbServer, &self.dir)
@@ -77,7 +78,9 @@ impl Central {
     }
 
     fn ctl(&self, program: Program, remote: &str) -> Run {
-        Run::new(self.ovn.program(program)).args([&format!("--db={remote}"), TOOL_PATIENCE])
+        Run::new(self.ovn.program(program))
+            .env(MARK, self.netns.claim())
+            .args([&format!("--db={remote}"), TOOL_PATIENCE])
     }
 }
 

@@ -24,7 +24,7 @@ use tokio::{
 use crate::{
     command::{CommandError, Run},
     netns::{Netns, kill_all_in},
-    processes::{is_marked, kill_all},
+    processes::{MARK, is_marked, kill_all},
 };
 
 /// Fixed, so that a later site of the same name finds what an earlier one left; root owns `/run`.
@@ -134,7 +134,7 @@ impl Claim {
 
     /// The namespace `<site>-<suffix>`, whether made or not.
     pub(crate) fn netns(&self, suffix: &str) -> Netns {
-        Netns::named(format!("{}-{suffix}", self.name))
+        Netns::named(format!("{}-{suffix}", self.name), &self.name)
     }
 
     /// Makes the namespace `<site>-<suffix>`; fine if this site has it already.
@@ -161,6 +161,7 @@ impl Claim {
             (false, false) => self.record(netns)?,
         }
         Run::new("ip")
+            .env(MARK, &self.name)
             .args(["netns", "add", netns.name()])
             .stdout_blocking()?;
         Ok(true)
@@ -240,7 +241,10 @@ impl Claim {
 
     fn recorded(&self) -> Result<Vec<Netns>, ClaimError> {
         match fs::read_to_string(self.record_path()) {
-            Ok(text) => Ok(text.lines().map(Netns::named).collect()),
+            Ok(text) => Ok(text
+                .lines()
+                .map(|line| Netns::named(line, &self.name))
+                .collect()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             Err(source) => Err(self.file_error("read the record in", source)),
         }
@@ -272,12 +276,27 @@ impl Drop for Claim {
     }
 }
 
-/// Ends what a dead site of that name left: processes, namespaces, files.
+/// Ends what a dead site of that name left: processes, namespaces, files. Says whether there was
+/// anything.
 ///
 /// # Errors
 /// [`ClaimError::Running`] if it is not dead, or the reason why something stays.
-pub fn clear_leftovers(name: &str) -> Result<(), ClaimError> {
-    Claim::lock(name)?.clear()
+pub fn clear_leftovers(name: &str) -> Result<bool, ClaimError> {
+    let claim = Claim::lock(name)?;
+    let found = claim.dir.exists();
+    claim.clear()?;
+    Ok(found)
+}
+
+/// Ends all sites of this process, also those that are being built.
+///
+/// # Errors
+/// The first that cannot be ended; the others are.
+pub fn end_sites() -> Result<(), ClaimError> {
+    // Not while the list is locked: a claim that ends now leaves it.
+    let live: Vec<_> = unpoisoned(&LIVE).iter().filter_map(Weak::upgrade).collect();
+    let ended: Vec<_> = live.iter().map(|claim| claim.clear()).collect();
+    ended.into_iter().collect()
 }
 
 /// From now on SIGINT, SIGTERM and SIGHUP end all sites of this process and then the process, with
@@ -308,10 +327,8 @@ pub fn end_sites_on_signals() -> io::Result<()> {
                     _ = hangup.recv() => kinds[2],
                 }
             });
-            for claim in unpoisoned(&LIVE).iter().filter_map(Weak::upgrade) {
-                if let Err(error) = claim.clear() {
-                    complain(&error);
-                }
+            if let Err(error) = end_sites() {
+                complain(&error);
             }
             std::process::exit(128 + kind.as_raw_value());
         })

@@ -20,6 +20,7 @@ use std::{
 use causeway_api::{ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, keys};
 use causeway_controller::{Controller, Options as ControllerOptions};
 use causeway_drive::Watched;
+use causeway_kubeapi::Server;
 use causeway_kubeovn::KubeOvn;
 use causeway_observe::{ObserveError, OvnRemotes};
 use causeway_ovn::{Client as OvnClient, Remote};
@@ -72,6 +73,9 @@ pub enum EmbeddedError {
     /// The stand-in of the API.
     #[error("the API cannot be started")]
     Api(#[from] causeway_kubeapi::StartError),
+    /// The stand-in by HTTPS.
+    #[error("the API cannot be served")]
+    Serve(#[from] causeway_kubeapi::ServeError),
     /// The real API.
     #[error("the real API cannot be used")]
     Cluster(#[from] ClusterError),
@@ -222,6 +226,11 @@ impl Embedded {
     /// The real control plane, if that is what this site is on.
     pub fn cluster(&self) -> Option<&Cluster> {
         self.world.cluster()
+    }
+
+    /// The API by HTTPS, if it is served.
+    pub fn server(&self) -> Option<&Server> {
+        self.world.server()
     }
 
     /// A client of the administrator's.

@@ -80,6 +80,11 @@ impl Guest {
         &self.name
     }
 
+    /// The network namespace that it is.
+    pub fn namespace(&self) -> &str {
+        self.netns.name()
+    }
+
     /// Address of the interface.
     pub fn address(&self) -> Ipv4Addr {
         self.nic.address

@@ -14,31 +14,44 @@ use rustix::process::Pid;
 
 use crate::{
     command::{CommandError, Run},
-    processes::{DEATH, kill_all, kill_if},
+    processes::{DEATH, MARK, kill_all, kill_if},
 };
 
 /// A named namespace of `ip netns`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Netns(String);
+pub(crate) struct Netns {
+    name: String,
+    claim: String,
+}
 
 impl Netns {
-    pub(crate) fn named(name: impl Into<String>) -> Self {
-        Self(name.into())
+    pub(crate) fn named(name: impl Into<String>, claim: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            claim: claim.into(),
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
-        &self.0
+        &self.name
+    }
+
+    /// Whose it is. Commands bear this [mark](MARK): one that outlives its parent could still make
+    /// a namespace or a daemon after all others have been removed.
+    pub(crate) fn claim(&self) -> &str {
+        &self.claim
     }
 
     /// Where `ip netns` keeps it.
     pub(crate) fn path(&self) -> PathBuf {
-        Path::new("/run/netns").join(&self.0)
+        Path::new("/run/netns").join(&self.name)
     }
 
     /// A command that runs inside.
     pub(crate) fn exec(&self, program: impl AsRef<std::ffi::OsStr>) -> Run {
         Run::new("ip")
-            .args(["netns", "exec", &self.0])
+            .env(MARK, &self.claim)
+            .args(["netns", "exec", &self.name])
             .args([program.as_ref()])
     }
 
@@ -53,7 +66,10 @@ impl Netns {
 
     /// One `ip` command inside.
     pub(crate) fn ip_command(&self, args: &[&str]) -> Run {
-        Run::new("ip").args(["-n", &self.0]).args(args)
+        Run::new("ip")
+            .env(MARK, &self.claim)
+            .args(["-n", &self.name])
+            .args(args)
     }
 
     /// Is there a device of that name inside?

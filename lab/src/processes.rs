@@ -1,6 +1,6 @@
 //! Ending processes for certain: by what they are, never by their number alone.
 //!
-//! Called by [`crate::claim`] and [`crate::netns`]. Must stay true: a process is looked at again
+//! Called by [`crate::claim`], [`crate::netns`] and [`crate::state`]. Must stay true: a process is looked at again
 //! through the handle that is signalled, so a reused number cannot be hit.
 
 use std::{
@@ -64,6 +64,19 @@ pub(crate) fn is_marked(pid: Pid, claim: &str) -> bool {
             text.split(|byte| *byte == 0)
                 .any(|it| it == mark.as_bytes())
         })
+}
+
+/// When a process started, in ticks since the machine did; nothing of one that has ended, waited for
+/// or not.
+pub(crate) fn started(pid: Pid) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name, which may have spaces and parentheses, ends at the last one.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let mut fields = rest.split(' ');
+    let state = fields.next()?;
+    // Field 22 of proc(5); the state is field 3.
+    let ticks = fields.nth(18)?.parse().ok()?;
+    (!matches!(state, "Z" | "X")).then_some(ticks)
 }
 
 fn all(such: impl Fn(Pid) -> bool) -> io::Result<Vec<Pid>> {

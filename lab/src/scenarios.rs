@@ -96,9 +96,21 @@ impl Scenario {
         };
         let mut embedded =
             Embedded::start_on(backend, site, usual_site(), settings, progress).await?;
-        let shown = (self.show)(&mut embedded, checks).await;
+        let shown = self.show(&mut embedded, checks).await;
         let stopped = embedded.stop().await;
         shown.and(Ok(stopped?))
+    }
+
+    /// The same on a site that is there, without a controller yet, and which stays.
+    ///
+    /// # Errors
+    /// [`ScenarioError`] if it could not go on.
+    pub async fn show(
+        &self,
+        embedded: &mut Embedded,
+        checks: &mut Checks,
+    ) -> Result<(), ScenarioError> {
+        (self.show)(embedded, checks).await
     }
 }
 

@@ -110,6 +110,7 @@ pub(crate) struct Parts {
     pub(crate) nodes: BTreeMap<String, Node>,
     hypervisors: BTreeMap<String, Switch>,
     pub(crate) pods: std::sync::Mutex<BTreeMap<(String, String), Guest>>,
+    vms: std::sync::Mutex<BTreeMap<String, Guest>>,
 }
 
 /// A node: a switch and the ovn-controller that drives it.
@@ -330,7 +331,18 @@ impl Site {
             mac: vm.mac,
             address: vm.address.addr(),
         };
-        Ok(Guest::new(vm.name, netns, nic, Vec::new()))
+        let guest = Guest::new(vm.name.clone(), netns, nic, Vec::new());
+        let vms = self.parts.vms.lock();
+        let mut vms = vms.unwrap_or_else(PoisonError::into_inner);
+        vms.insert(vm.name, guest.clone());
+        Ok(guest)
+    }
+
+    /// The VMs on all hypervisors.
+    pub fn vms(&self) -> Vec<Guest> {
+        let vms = self.parts.vms.lock();
+        let vms = vms.unwrap_or_else(PoisonError::into_inner);
+        vms.values().cloned().collect()
     }
 
     /// Removes a VM from a hypervisor; fine if there is none.
@@ -339,6 +351,8 @@ impl Site {
     /// [`GuestError`] if there is no such hypervisor or a step fails.
     pub async fn remove_vm(&self, hypervisor: &str, name: &str) -> Result<(), GuestError> {
         let switch = self.hypervisor(hypervisor)?;
+        let vms = self.parts.vms.lock();
+        vms.unwrap_or_else(PoisonError::into_inner).remove(name);
         self.parts.claim.remove_netns(&vm_suffix(name)).await?;
         let port = device_for('v', name);
         switch

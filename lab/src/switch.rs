@@ -13,6 +13,7 @@ use crate::{
     command::{CommandError, Run},
     netns::{Netns, kill_one_in},
     ovn::{Ovn, Program, Schema},
+    processes::MARK,
 };
 
 /// Seconds that the OVS and OVN tools wait for a condition or an answer.
@@ -46,10 +47,11 @@ impl Switch {
         &self,
         config: impl IntoIterator<Item = S>,
     ) -> Result<(), CommandError> {
-        create_database(&self.ovn, Schema::OpenVswitch, &self.dir.join("conf.db")).await?;
+        let file = self.dir.join("conf.db");
+        create_database(&self.netns, &self.ovn, Schema::OpenVswitch, &file).await?;
         self.daemon(Program::OvsdbServer)
             .args([format!("--remote=punix:{}/db.sock", self.dir.display())])
-            .args([self.dir.join("conf.db")])
+            .args([file])
             .stdout()
             .await?;
         // One thread of each kind: a site has several switches and a machine may have many cores.
@@ -75,6 +77,7 @@ impl Switch {
     /// ovs-vsctl on this switch; waits until ovs-vswitchd has done what was configured.
     pub(crate) fn vsctl<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Run {
         Run::new(self.ovn.program(Program::OvsVsctl))
+            .env(MARK, self.netns.claim())
             .args([format!("--db={}", self.remote())])
             .args([TOOL_PATIENCE])
             .args(args)
@@ -133,11 +136,13 @@ pub(crate) fn daemon(netns: &Netns, ovn: &Ovn, program: Program, dir: &Path) -> 
 }
 
 pub(crate) async fn create_database(
+    netns: &Netns,
     ovn: &Ovn,
     schema: Schema,
     path: &Path,
 ) -> Result<(), CommandError> {
     Run::new(ovn.program(Program::OvsdbTool))
+        .env(MARK, netns.claim())
         .args([OsStr::new("create"), path.as_os_str()])
         .args([ovn.schema(schema)])
         .stdout()

@@ -7,6 +7,12 @@ pub mod check;
 pub mod crd;
 #[cfg(feature = "embedded")]
 pub mod demo;
+#[cfg(feature = "embedded")]
+pub mod down;
+#[cfg(feature = "embedded")]
+mod state;
+#[cfg(feature = "embedded")]
+pub mod up;
 
 use std::process::ExitCode;
 
@@ -26,6 +32,10 @@ enum Command {
     Crd(crd::Args),
     #[cfg(feature = "embedded")]
     Demo(demo::Args),
+    #[cfg(feature = "embedded")]
+    Up(up::Args),
+    #[cfg(feature = "embedded")]
+    Down(down::Args),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -52,6 +62,10 @@ fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Crd(args) => crd::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "embedded")]
         Command::Demo(args) => demo::run(args),
+        #[cfg(feature = "embedded")]
+        Command::Up(args) => up::run(args),
+        #[cfg(feature = "embedded")]
+        Command::Down(args) => down::run(args),
         Command::Completions { shell } => {
             let mut out = std::io::stdout();
             clap_complete::generate(*shell, &mut Cli::command(), "causeway", &mut out);

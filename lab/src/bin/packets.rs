@@ -97,7 +97,7 @@ async fn main() -> ExitCode {
             if arguments.times > 1 {
                 checks.say(format!("{}, {time} of {}", scenario.name, arguments.times));
             }
-            run(scenario, arguments.backend, &mut checks).await;
+            run(scenario, arguments.backend.clone(), &mut checks).await;
         }
     }
     println!("{} passed, {} failed", checks.passed, checks.failed);

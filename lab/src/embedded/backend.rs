@@ -1,20 +1,32 @@
 //! What is on the other side of the API: stand-ins in this process, or the real control plane with
 //! the real IPAM manager. Kube-OVN is a stand-in with both.
 
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+};
+
 use causeway_api::{apps_crds, crds, foreign_crds, ipam::InClusterIPPool};
 use causeway_ipam::{Ipam, WEBHOOK_URL, webhook, webhook_configuration};
-use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
+use causeway_kubeapi::{Clock, GarbageCollector, KubeApi, Server};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{Api, Client, Resource, ResourceExt};
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{Patch, PatchParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
 
-use super::{EmbeddedError, create, wait};
+use super::{EmbeddedError, wait};
 use crate::{Cluster, Progress};
 
 /// Which API a site is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Backend {
     /// The stand-ins.
     StandIn,
+    /// The stand-ins, with the objects in this file and the API by HTTPS on loopback, its kubeconfig
+    /// in the file's directory.
+    Kept(PathBuf),
     /// kube-apiserver, kube-controller-manager, etcd and the in-cluster IPAM manager, as
     /// `cargo xtask peers` builds them.
     Real,
@@ -23,11 +35,15 @@ pub enum Backend {
 /// Those whose roles are not written yet.
 const TRUSTED: [&str; 2] = ["causeway", "kube-ovn"];
 
+/// Whose the definitions are.
+const MANAGER: &str = "causeway-up";
+
 /// A running API with everything of a cluster that has no part in the site.
 pub(super) enum World {
     StandIn {
         api: KubeApi,
         ipam: Ipam,
+        server: Option<Server>,
         _collector: GarbageCollector,
     },
     Real(Box<Cluster>),
@@ -42,19 +58,11 @@ impl World {
     ) -> Result<Self, EmbeddedError> {
         match backend {
             Backend::StandIn => {
-                progress.step("starting the API, Kube-OVN and IPAM stand-ins");
-                let api = KubeApi::new(Clock::machine())?;
-                let collector = api.collect_in_background();
-                let admin = api.client("admin");
-                define(&admin, |_| true).await?;
-                api.webhook(WEBHOOK_URL, webhook(api.client("ipam")));
-                create(&Api::all(admin), &webhook_configuration()).await?;
-                let ipam = Ipam::start(api.client("ipam"));
-                Ok(Self::StandIn {
-                    api,
-                    ipam,
-                    _collector: collector,
-                })
+                Self::stand_in(KubeApi::new(Clock::machine())?, None, progress).await
+            }
+            Backend::Kept(file) => {
+                let api = KubeApi::open(&file, Clock::machine())?;
+                Self::stand_in(api, file.parent(), progress).await
             }
             Backend::Real => {
                 let mut cluster = Cluster::start(&format!("{site}-api"), progress).await?;
@@ -68,6 +76,31 @@ impl World {
                 Ok(Self::Real(Box::new(cluster)))
             }
         }
+    }
+
+    async fn stand_in(
+        api: KubeApi,
+        served: Option<&Path>,
+        progress: &Progress,
+    ) -> Result<Self, EmbeddedError> {
+        progress.step("starting the API, Kube-OVN and IPAM stand-ins");
+        let collector = api.collect_in_background();
+        // Before the first write: a configuration that was kept asks it already.
+        api.webhook(WEBHOOK_URL, webhook(api.client("ipam")));
+        let admin = api.client("admin");
+        define(&admin, |_| true).await?;
+        apply(&Api::all(admin), &webhook_configuration()).await?;
+        let ipam = Ipam::start(api.client("ipam"));
+        let server = match served {
+            Some(dir) => Some(api.serve((Ipv4Addr::LOCALHOST, 0).into(), dir).await?),
+            None => None,
+        };
+        Ok(Self::StandIn {
+            api,
+            ipam,
+            server,
+            _collector: collector,
+        })
     }
 
     /// A client with this identity.
@@ -86,10 +119,23 @@ impl World {
         }
     }
 
+    pub(super) fn server(&self) -> Option<&Server> {
+        match self {
+            Self::StandIn { server, .. } => server.as_ref(),
+            Self::Real(_) => None,
+        }
+    }
+
     pub(super) async fn stop(self) -> Result<(), EmbeddedError> {
         match self {
-            Self::StandIn { ipam, .. } => {
+            Self::StandIn {
+                api, ipam, server, ..
+            } => {
                 ipam.stop().await;
+                if let Some(server) = server {
+                    server.stop().await;
+                }
+                api.close();
                 Ok(())
             }
             Self::Real(cluster) => Ok(cluster.stop()?),
@@ -104,12 +150,29 @@ async fn define(admin: &Client, wanted: impl Fn(&str) -> bool) -> Result<(), Emb
     let all = crds().into_iter().chain(apps_crds()).chain(foreign_crds());
     let all: Vec<_> = all.filter(|it| wanted(&it.spec.group)).collect();
     for definition in &all {
-        create(&api, definition).await?;
+        apply(&api, definition).await?;
     }
     for definition in &all {
         wait(&api, &definition.name_any(), is_established).await?;
     }
     Ok(())
+}
+
+/// Applied, not created: an earlier version of us may have left its own.
+async fn apply<K>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError>
+where
+    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    let name = object.name_any();
+    let manager = PatchParams::apply(MANAGER).force();
+    let applied = api.patch(&name, &manager, &Patch::Apply(object)).await;
+    applied
+        .map(|_| ())
+        .map_err(|source| EmbeddedError::Request {
+            verb: "apply",
+            what: format!("{} {name}", K::kind(&())),
+            source: Box::new(source),
+        })
 }
 
 fn is_established(definition: &CustomResourceDefinition) -> bool {

@@ -129,6 +129,7 @@ async fn parts(
         nodes: nodes.into_iter().collect(),
         hypervisors: hypervisors.into_iter().collect(),
         pods: std::sync::Mutex::default(),
+        vms: std::sync::Mutex::default(),
     }))
 }
 

@@ -344,9 +344,12 @@ impl<C: Cni> Daemon<C> {
             .status
             .as_ref()
             .and_then(|status| status.phase.as_deref());
-        if host || !matches!(phase, None | Some("Pending")) || self.plugged.contains_key(name) {
+        // A node that starts makes the sandboxes of its running pods anew.
+        let ended = matches!(phase, Some("Succeeded" | "Failed"));
+        if host || ended || self.plugged.contains_key(name) {
             return Ok(());
         }
+        let runs = phase == Some("Running");
         let Some((interfaces, address)) = self.interfaces(name, &pod)? else {
             return Ok(());
         };
@@ -355,10 +358,12 @@ impl<C: Cni> Daemon<C> {
             interfaces,
         };
         self.cni.plug(&sandbox).await?;
-        let status = json!({"metadata": {"uid": uid}, "status": {
-            "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
-        }});
-        self.objects.patch_pod(name, true, status).await?;
+        if !runs {
+            let status = json!({"metadata": {"uid": uid}, "status": {
+                "phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
+            }});
+            self.objects.patch_pod(name, true, status).await?;
+        }
         self.plugged.insert(name.clone(), uid);
         Ok(())
     }

@@ -1,0 +1,367 @@
+//! A directory with what outlasts `causeway up`: the objects, the kubeconfig and the authority's key.
+//! One process at a time holds it.
+//!
+//! Called by `causeway up`, `demo --keep` and `down`. Must stay true: the kernel's lock on the file
+//! `lock` says whether somebody holds the directory, the file's text only who; a process is ended
+//! through a handle, and only if it is the one that the file means, so a reused number is not hit.
+
+use std::{
+    fmt,
+    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    str::FromStr,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    claim::{ClaimError, clear_leftovers},
+    processes::{DEATH, started},
+};
+
+/// Everything in the API.
+const OBJECTS: &str = "api.redb";
+const LOCK: &str = "lock";
+/// What stays when nothing runs; `forget` removes it.
+const KEPT: [&str; 3] = [OBJECTS, "kubeconfig", "authority.key"];
+
+/// Longest that a process may take to end by itself. Ordinary is half a second; one that is being
+/// started ends after the command under way.
+const END: Duration = Duration::from_secs(30);
+
+/// How often somebody who is to end is looked at.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// The directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// Somebody else holds it.
+    #[error("causeway runs already with state {}: {holder}; `causeway down --state {}` ends it", dir.display(), dir.display())]
+    Held {
+        /// The directory.
+        dir: PathBuf,
+        /// Who.
+        holder: Holder,
+    },
+    /// A file.
+    #[error("cannot {action} {}", path.display())]
+    File {
+        /// What was tried.
+        action: &'static str,
+        /// On which path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Who holds it does not end.
+    #[error("cannot end {holder}")]
+    Stays {
+        /// Who.
+        holder: Holder,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What a killed one left.
+    #[error("cannot remove what an earlier run left")]
+    Leftovers(#[from] ClaimError),
+}
+
+/// Who holds a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// This process.
+    Process {
+        /// Its number.
+        pid: i32,
+        /// When it started, in the kernel's ticks: tells it from a later process of that number.
+        started: u64,
+    },
+    /// It has not written its number yet.
+    Unknown,
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Process { pid, .. } => write!(f, "process {pid}"),
+            Self::Unknown => f.write_str("a process that is just starting"),
+        }
+    }
+}
+
+impl FromStr for Holder {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut words = text.split_whitespace();
+        Ok(Self::Process {
+            pid: words.next().unwrap_or_default().parse()?,
+            started: words.next().unwrap_or_default().parse()?,
+        })
+    }
+}
+
+/// What [`State::end`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// This one ran and has ended; `killed` if it did not by itself.
+    Running {
+        /// Who.
+        holder: Holder,
+        /// SIGKILL was needed.
+        killed: bool,
+    },
+    /// An earlier one had been killed; what it left is gone.
+    Leftovers,
+    /// There was nothing to end.
+    Nothing,
+}
+
+/// A state directory, whether it exists or not.
+#[derive(Clone, Debug)]
+pub struct State {
+    dir: PathBuf,
+}
+
+impl State {
+    /// The directory at this path.
+    ///
+    /// # Errors
+    /// [`StateError::File`] if the path means nothing.
+    pub fn at(path: &Path) -> Result<Self, StateError> {
+        let named = |source| file_error("find", path, source);
+        let dir = match fs::canonicalize(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                std::path::absolute(path).map_err(named)?
+            }
+            other => other.map_err(named)?,
+        };
+        Ok(Self { dir })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The name of its site: every directory has its own, so that several can run side by side.
+    pub fn site(&self) -> String {
+        let hash = Sha256::digest(self.dir.as_os_str().as_encoded_bytes());
+        let digits = hash.iter().take(4).map(|byte| format!("{byte:02x}"));
+        digits.fold("up-".to_owned(), |name, two| name + &two)
+    }
+
+    /// Whether objects of an earlier run are in it.
+    pub fn has_objects(&self) -> bool {
+        self.dir.join(OBJECTS).exists()
+    }
+
+    /// The file of the objects.
+    pub fn objects(&self) -> PathBuf {
+        self.dir.join(OBJECTS)
+    }
+
+    /// Makes the directory if need be and holds it until the value is dropped.
+    ///
+    /// # Errors
+    /// [`StateError::Held`] if another process does.
+    pub fn hold(self) -> Result<Held, StateError> {
+        let mut maker = DirBuilder::new();
+        let made = maker.recursive(true).mode(0o700).create(&self.dir);
+        made.map_err(|source| file_error("make", &self.dir, source))?;
+        // Its path can be told whole only now.
+        let state = Self::at(&self.dir)?;
+        let file = state.lock()?;
+        Ok(Held { state, file })
+    }
+
+    /// Ends who holds the directory and removes what a killed holder left. Waits, within a bound,
+    /// and kills who does not end by himself. Blocks.
+    ///
+    /// # Errors
+    /// [`StateError`] with who or what stays.
+    pub fn end(&self) -> Result<Ended, StateError> {
+        if !self.dir.exists() {
+            let found = clear_leftovers(&self.site())?;
+            return Ok(if found {
+                Ended::Leftovers
+            } else {
+                Ended::Nothing
+            });
+        }
+        let deadline = Instant::now() + END + DEATH;
+        let mut ended = None;
+        let file = loop {
+            match self.lock() {
+                Ok(file) => break file,
+                Err(StateError::Held { holder, dir }) => {
+                    if Instant::now() > deadline {
+                        return Err(StateError::Held { holder, dir });
+                    }
+                    match end_holder(holder) {
+                        Ok(None) => std::thread::sleep(LOOK),
+                        Ok(Some(killed)) => ended = Some(Ended::Running { holder, killed }),
+                        Err(source) => return Err(StateError::Stays { holder, source }),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        };
+        let held = Held {
+            state: self.clone(),
+            file,
+        };
+        let found = clear_leftovers(&held.state.site())?;
+        Ok(match ended {
+            Some(ended) => ended,
+            None if found => Ended::Leftovers,
+            None => Ended::Nothing,
+        })
+    }
+
+    /// Removes what is kept. Says whether there was anything.
+    ///
+    /// # Errors
+    /// [`StateError::Held`] if somebody holds the directory, [`StateError::File`] if something stays.
+    pub fn forget(self) -> Result<bool, StateError> {
+        if !self.dir.exists() {
+            return Ok(false);
+        }
+        let held = self.hold()?;
+        let dir = held.state.dir.clone();
+        let mut found = false;
+        for name in KEPT {
+            found |= remove_file(&dir.join(name))?;
+        }
+        drop(held);
+        match fs::remove_dir(&dir) {
+            // What else is in there is not ours.
+            Err(error) if error.kind() != io::ErrorKind::DirectoryNotEmpty => {
+                Err(file_error("remove", &dir, error))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    fn lock(&self) -> Result<File, StateError> {
+        let path = self.dir.join(LOCK);
+        let failed = |source| file_error("lock", &path, source);
+        // Again for as long as those who had it remove it between our opening and our locking.
+        loop {
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = options.mode(0o600).open(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => {
+                    let mut text = String::new();
+                    file.read_to_string(&mut text).map_err(failed)?;
+                    return Err(StateError::Held {
+                        dir: self.dir.clone(),
+                        holder: text.parse().unwrap_or(Holder::Unknown),
+                    });
+                }
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
+            }
+            let ours = file.metadata().map_err(failed)?.ino();
+            if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
+                let pid = getpid();
+                let since = started(pid).unwrap_or_default();
+                file.set_len(0)
+                    .and_then(|()| writeln!(file, "{} {since}", pid.as_raw_nonzero()))
+                    .map_err(failed)?;
+                return Ok(file);
+            }
+        }
+    }
+}
+
+/// The right to a state directory. Dropping it gives it up.
+#[derive(Debug)]
+pub struct Held {
+    state: State,
+    file: File,
+}
+
+impl Held {
+    /// The directory.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // Before the lock goes; the next holder makes a file of its own.
+        if let Err(error) = remove_file(&self.state.dir.join(LOCK)) {
+            tracing::error!(error = &error as &dyn std::error::Error, "the lock stays");
+        }
+        if let Err(error) = self.file.unlock() {
+            tracing::error!(error = &error as &dyn std::error::Error, "the lock stays");
+        }
+    }
+}
+
+/// SIGTERM, and SIGKILL in the end. None: it is not there (any more) or not to be told; else
+/// whether it had to be killed.
+fn end_holder(holder: Holder) -> io::Result<Option<bool>> {
+    let Holder::Process {
+        pid,
+        started: since,
+    } = holder
+    else {
+        return Ok(None);
+    };
+    let Some(pid) = Pid::from_raw(pid) else {
+        return Ok(None);
+    };
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(errno) => return Err(errno.into()),
+    };
+    let is_there = || started(pid) == Some(since);
+    if !is_there() {
+        return Ok(None);
+    }
+    for (signal, bound, killed) in [(Signal::TERM, END, false), (Signal::KILL, DEATH, true)] {
+        match pidfd_send_signal(&handle, signal) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::SRCH) => return Ok(Some(killed)),
+            Err(errno) => return Err(errno.into()),
+        }
+        let deadline = Instant::now() + bound;
+        while is_there() && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        if !is_there() {
+            return Ok(Some(killed));
+        }
+    }
+    Err(io::Error::new(
+        io::ErrorKind::TimedOut,
+        "it was sent SIGKILL and is still there",
+    ))
+}
+
+fn remove_file(path: &Path) -> Result<bool, StateError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(file_error("remove", path, source)),
+    }
+}
+
+fn file_error(action: &'static str, path: &Path, source: io::Error) -> StateError {
+    StateError::File {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
