@@ -37,7 +37,7 @@ use serde::Serialize;
 use serde_json::json;
 use tokio::{sync::oneshot, task::JoinHandle};
 
-pub use apply::ApplyError;
+pub use apply::{ApplyError, documents as apply_documents};
 pub use backend::Backend;
 pub use dump::ApiDump;
 pub use wait::{gone, wait, when_all};
@@ -403,7 +403,8 @@ fn remote(text: &str) -> Remote {
     Remote::Unix(text.strip_prefix("unix:").unwrap_or(text).into())
 }
 
-fn is_ready(conditions: &[causeway_api::Condition]) -> bool {
+/// Whether condition Ready is True.
+pub(crate) fn is_ready(conditions: &[causeway_api::Condition]) -> bool {
     conditions
         .iter()
         .any(|condition| condition.type_ == "Ready" && condition.status == "True")

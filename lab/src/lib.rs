@@ -23,9 +23,11 @@ mod processes;
 mod progress;
 pub mod scenarios;
 mod site;
+pub mod soak;
 mod state;
 mod switch;
 mod tcp;
+pub mod up;
 
 pub use arp::{ArpError, Neighbour};
 pub use capture::{Capture, CaptureError, Place};

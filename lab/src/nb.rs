@@ -10,7 +10,10 @@ use std::{
 
 use serde_json::Value;
 
-use crate::command::CommandError;
+use crate::{
+    command::{CommandError, Run},
+    ovn::{Ovn, Program},
+};
 
 /// Left out: counters, options and connections of the database itself.
 const NOT_CONTENT: [&str; 3] = ["NB_Global", "Connection", "SSL"];
@@ -37,8 +40,20 @@ pub enum DumpError {
 pub struct NbDump(BTreeSet<(String, usize)>);
 
 impl NbDump {
+    /// All that the database at this remote holds.
+    ///
+    /// # Errors
+    /// [`DumpError`] if it cannot be dumped or read.
+    pub async fn of(ovn: &Ovn, remote: &str) -> Result<Self, DumpError> {
+        let text = Run::new(ovn.program(Program::OvsdbClient))
+            .args(["--format=json", "dump", remote, "OVN_Northbound"])
+            .stdout()
+            .await?;
+        Self::read(&text)
+    }
+
     /// Reads what `ovsdb-client --format=json dump` writes: one JSON object a table.
-    pub(crate) fn read(text: &str) -> Result<Self, DumpError> {
+    fn read(text: &str) -> Result<Self, DumpError> {
         let mut rows = Rows::default();
         for table in serde_json::Deserializer::from_str(text).into_iter::<Value>() {
             rows.add(&table?)?;

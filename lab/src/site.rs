@@ -18,7 +18,6 @@ use crate::{
     central::Central,
     claim::{Claim, complain},
     cni::Carried,
-    command::Run,
     guest::{Nic, device_for},
     nb::DumpError,
     netns::Netns,
@@ -258,11 +257,7 @@ impl Site {
     /// # Errors
     /// [`DumpError`] if it cannot be dumped or read.
     pub async fn dump_nb(&self) -> Result<NbDump, DumpError> {
-        let text = Run::new(self.parts.ovn.program(Program::OvsdbClient))
-            .args(["--format=json", "dump", &self.nb_remote(), "OVN_Northbound"])
-            .stdout()
-            .await?;
-        NbDump::read(&text)
+        NbDump::of(&self.parts.ovn, &self.nb_remote()).await
     }
 
     /// SIGKILLs ovs-vswitchd and ovn-controller of a node: its chassis is dead at once.

@@ -167,6 +167,11 @@ impl State {
         self.dir.join(OBJECTS)
     }
 
+    /// Whether a file of this name is to stay when nothing runs.
+    pub fn keeps(name: &str) -> bool {
+        KEPT.contains(&name)
+    }
+
     /// Makes the directory if need be and holds it until the value is dropped.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Tasks of this repository: `cargo xtask demo`, `test`, `packets`, `conformance`, `peers`.
+//! Tasks of this repository: `cargo xtask demo`, `test`, `packets`, `conformance`, `soak`, `peers`.
 //!
 //! Links no crate of the workspace, so that it builds in a second and can build the rest. Must stay
 //! true: the last line of each task is its verdict, and the exit code agrees with it.
@@ -28,6 +28,8 @@ Tasks:
                                 packet scenarios on real OVN, one line each
   conformance [SUITE] --against standin|real
                                 what a stand-in must do, also run against the real system
+  soak sigkill [--times N] [--seed S]
+                                `causeway up` killed at N random points, started again each time
   peers                         build the real systems from their Go modules, once
   real-api                      the path and the suites on the real API server; needs Go
   packages                      install the distribution packages that demo and tests need
@@ -54,6 +56,7 @@ fn task() -> Result<bool> {
         "demo" => steps::demo(&rest),
         "packets" => steps::packets(&rest),
         "conformance" => suites::conformance(&rest),
+        "soak" => steps::soak(&rest),
         "peers" if rest.is_empty() => steps::peers(),
         "test" if rest.is_empty() => steps::test(),
         "real-api" if rest.is_empty() => steps::real_api(),

@@ -34,6 +34,16 @@ pub fn packets(arguments: &[String]) -> Result<bool> {
     Ok(command.status()?.success())
 }
 
+/// The long repetitions; they run the command that is built beside them.
+pub fn soak(arguments: &[String]) -> Result<bool> {
+    packages::install()?;
+    build("causeway-cli")?;
+    build("causeway-lab")?;
+    let mut command = packages::as_root(&built("soak"));
+    command.args(arguments);
+    Ok(command.status()?.success())
+}
+
 /// The real systems that stand-ins are held to.
 pub fn peers() -> Result<bool> {
     let start = Instant::now();

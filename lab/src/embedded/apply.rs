@@ -33,7 +33,11 @@ pub enum ApplyError {
     },
 }
 
-pub(super) async fn documents(client: &Client, yaml: &str) -> Result<(), ApplyError> {
+/// Applies every document of a YAML file; namespaces that documents name are made.
+///
+/// # Errors
+/// [`ApplyError`] for the first document that is refused.
+pub async fn documents(client: &Client, yaml: &str) -> Result<(), ApplyError> {
     let documents: Vec<DynamicObject> =
         serde_saphyr::from_multiple(yaml).map_err(|error| ApplyError::Document(Box::new(error)))?;
     for document in &documents {

@@ -19,6 +19,21 @@ const RESTLESS: [&str; 3] = ["ComponentStatus", "Event", "Lease"];
 pub struct ApiDump(BTreeMap<String, Value>);
 
 impl ApiDump {
+    /// Everything that a client sees.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] if the API refuses.
+    pub async fn of(client: &Client) -> Result<Self, EmbeddedError> {
+        everything(client).await
+    }
+
+    /// One line an object.
+    pub fn lines(&self) -> impl Iterator<Item = String> {
+        self.0
+            .iter()
+            .map(|(name, object)| format!("{name} {object}"))
+    }
+
     /// What one has and the other has not, or has otherwise.
     pub fn difference(&self, after: &Self) -> Vec<String> {
         let gone = self
