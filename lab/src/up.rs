@@ -28,8 +28,8 @@ use crate::{State, processes::is_marked};
 /// Longest that it may take to start or end. Ordinary are 3 s and half a second.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// How the line begins that says it is ready.
-const READY: &str = "causeway is up";
+/// How the last line begins that it writes once it is ready.
+const READY: &str = "Ctrl-C or `causeway down";
 
 /// How the line begins after which there is something to take away.
 const BUILDING: &str = "… building site";

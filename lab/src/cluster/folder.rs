@@ -28,6 +28,11 @@ impl Peers {
         }
     }
 
+    /// kubectl, for whoever has none.
+    pub fn kubectl(&self) -> PathBuf {
+        self.program("kubectl")
+    }
+
     pub(super) fn program(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }

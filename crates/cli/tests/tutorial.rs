@@ -1,0 +1,228 @@
+//! The tutorial's `shell-session` blocks: each command is run, in order, against a real `causeway up`
+//! with a real kubectl, and prints what stands after it.
+//!
+//! Not libtest's: where there is no kubectl it says in one line that it is left out. kubectl is
+//! `CAUSEWAY_KUBECTL`, or the one on PATH, or what `cargo xtask peers` has built. Left out of the
+//! comparison is what differs from run to run: progress, times, ages, ports, process numbers, and the
+//! names of the state and its site. A `kubectl get` is looked at again, as a reader would, until it
+//! shows what it should.
+
+#![allow(
+    clippy::expect_used,
+    missing_docs,
+    reason = "a test that cannot go on has failed, and says why"
+)]
+
+use std::{
+    env, fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use causeway_lab::{State, cluster::Peers, up::Up};
+use tempfile::TempDir;
+
+/// Longest that a `get` may show something else.
+const PATIENCE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(200);
+/// As a reader calls it.
+const CAUSEWAY: &str = "target/debug/causeway ";
+
+#[tokio::main]
+async fn main() {
+    let Some(kubectl) = kubectl() else {
+        println!(
+            "tutorial: left out, there is no kubectl on PATH, CAUSEWAY_KUBECTL names none, and \
+             `cargo xtask peers` has built none"
+        );
+        return;
+    };
+    let page = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
+    let mut reader = Reader::new(&kubectl);
+    let mut wrong = Vec::new();
+    let mut run = 0;
+    for (command, shown) in commands(&page) {
+        wrong.extend(reader.types(command, &shown).await.err());
+        run += 1;
+    }
+    reader.end().await;
+    assert!(wrong.is_empty(), "docs/tutorial.md:\n{}", wrong.join("\n"));
+    assert!(run > 25, "commands have been found: {run}");
+    println!("tutorial: {run} commands print what is shown");
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn kubectl() -> Option<PathBuf> {
+    if let Some(named) = env::var_os("CAUSEWAY_KUBECTL") {
+        return Some(named.into());
+    }
+    let path = env::var_os("PATH")?;
+    let mut found = env::split_paths(&path).map(|folder| folder.join("kubectl"));
+    let found = found.find(|file| file.is_file());
+    found.or_else(|| Peers::find().ok().map(|peers| peers.kubectl()))
+}
+
+/// Each command with the lines after it.
+fn commands(page: &str) -> Vec<(&str, String)> {
+    let blocks = page.split("\n```shell-session\n").skip(1);
+    let lines = blocks.flat_map(|rest| rest.split("```").next().unwrap_or_default().lines());
+    let mut commands: Vec<(&str, String)> = Vec::new();
+    for line in lines {
+        if let Some(command) = line.strip_prefix("$ ") {
+            commands.push((command, String::new()));
+        } else if let Some((_, shown)) = commands.last_mut() {
+            shown.push_str(line);
+            shown.push('\n');
+        }
+    }
+    commands
+}
+
+/// Somebody with two terminals, in a folder like a clone in which the command has been built.
+struct Reader {
+    folder: TempDir,
+    path: std::ffi::OsString,
+    state: State,
+    up: Option<Up>,
+}
+
+impl Reader {
+    fn new(kubectl: &Path) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        for dir in ["bin", "target/debug", "home", "state"] {
+            fs::create_dir_all(at(dir)).expect("a folder");
+        }
+        for (from, to) in [
+            (kubectl.to_owned(), "bin/kubectl"),
+            (
+                env!("CARGO_BIN_EXE_causeway").into(),
+                "target/debug/causeway",
+            ),
+            (root().join("examples"), "examples"),
+            (root().join("docs"), "docs"),
+        ] {
+            symlink(from, at(to)).expect("a link");
+        }
+        let own = [at("bin")].into_iter();
+        let path = env::var_os("PATH").unwrap_or_default();
+        Self {
+            path: env::join_paths(own.chain(env::split_paths(&path))).expect("a path"),
+            state: State::at(&at("state/causeway")).expect("a state"),
+            up: None,
+            folder,
+        }
+    }
+
+    /// Types a command; in words, what is printed if it is not what is shown.
+    async fn types(&mut self, command: &str, shown: &str) -> Result<(), String> {
+        let expected = essence(shown);
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let printed = match command.strip_prefix(CAUSEWAY) {
+                Some("up") => self.starts(&["up"]).await,
+                Some("demo --keep") => self.starts(&["demo", "--keep"]).await,
+                _ => self.runs(command),
+            };
+            let known = printed.replace(&self.state.dir().display().to_string(), STATE);
+            if essence(&known) == expected {
+                return Ok(());
+            }
+            if !command.starts_with("kubectl get ") || Instant::now() > deadline {
+                return Err(format!("$ {command}\nprints\n{known}"));
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    /// In the first terminal.
+    async fn starts(&mut self, words: &[&str]) -> String {
+        let program = self.folder.path().join("target/debug/causeway");
+        let up = Up::start_with(&program, words, &self.state);
+        let up = self.up.insert(up.expect("started"));
+        match up.ready().await {
+            Ok(lines) => {
+                // The demo's lines are shown further up on the page.
+                let from = lines.iter().position(|line| line.starts_with("demo: "));
+                lines[from.unwrap_or(0)..].join("\n")
+            }
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// In the second terminal.
+    fn runs(&self, command: &str) -> String {
+        let command = command.replace(SITE, &self.state.site());
+        let at = |name: &str| self.folder.path().join(name);
+        let output = Command::new("sh")
+            .args(["-c", &format!("{{ {command}\n}} 2>&1")])
+            .current_dir(self.folder.path())
+            .env("PATH", &self.path)
+            .env("HOME", at("home"))
+            .env("XDG_STATE_HOME", at("state"))
+            .env("KUBECONFIG", self.state.dir().join("kubeconfig"))
+            .output()
+            .expect("sh runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+
+    /// Nothing of it stays, whatever went wrong.
+    async fn end(mut self) {
+        let state = self.state.clone();
+        let ended = tokio::task::spawn_blocking(move || state.end()).await;
+        ended.expect("no panic").expect("ended");
+        if let Some(up) = &mut self.up {
+            up.ended().await.expect("ended");
+        }
+    }
+}
+
+/// The state and the site on the page.
+const STATE: &str = "/root/.local/state/causeway";
+const SITE: &str = "up-4c1f9a37";
+
+/// Lines without what differs from run to run.
+fn essence(text: &str) -> Vec<String> {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('…'));
+    lines.map(without_figures).collect()
+}
+
+fn without_figures(line: &str) -> String {
+    let mut before = "";
+    let mut words = Vec::new();
+    for word in line.split_whitespace() {
+        words.push(if is_figure(before, word) {
+            "#".to_owned()
+        } else {
+            without_site(word)
+        });
+        before = word;
+    }
+    words.join(" ")
+}
+
+/// A process number, a port, an age or a time.
+fn is_figure(before: &str, word: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let bare = word.trim_end_matches([',', ':']);
+    let number = bare.trim_end_matches("ms").trim_end_matches('s');
+    let is_time = number != bare && digits(number);
+    let is_decimal = |part: &str| part.contains('.') && part.parse::<f64>().is_ok();
+    let are_times = bare.contains('/') && bare.split('/').all(is_decimal);
+    let is_process = before == "process" && digits(bare);
+    is_time || are_times || is_process || bare.starts_with("127.0.0.1:")
+}
+
+/// The name of a site is its state's.
+fn without_site(word: &str) -> String {
+    match word.strip_prefix("up-") {
+        Some(rest) if rest.is_char_boundary(8) => format!("SITE{}", &rest[8..]),
+        _ => word.to_owned(),
+    }
+}
