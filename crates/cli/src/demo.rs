@@ -65,7 +65,7 @@ fn keep(path: Option<&Path>) -> anyhow::Result<ExitCode> {
              `causeway down --forget --state {dir}` removes them"
         );
     }
-    up::keep_up(held, async |embedded: &mut Embedded| {
+    up::keep_up(&held, async |embedded: &mut Embedded| {
         let mut show = Show::new();
         let ended = DEMO.show(embedded, &mut show.checks).await;
         let code = show.verdict(ended);

@@ -6,9 +6,9 @@ use causeway_lab::Ended;
 
 use crate::state;
 
-/// End what `causeway up` or `causeway demo --keep` runs, and remove what a killed one left.
+/// End a running `causeway up`, and remove what a killed one left.
 ///
-/// Tells the process to end and waits for it; one that does not end within half a minute is killed.
+/// The same for `causeway demo --keep`. Tells the process to end and waits for it; one that does not end within half a minute is killed.
 /// The objects and the kubeconfig stay for the next `up`. Where nothing runs, it says so; that is
 /// no error.
 #[derive(Debug, clap::Args)]

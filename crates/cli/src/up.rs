@@ -43,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         embedded.start_controller().await?;
         Ok(ExitCode::SUCCESS)
     };
-    keep_up(held, ready)
+    keep_up(&held, ready)
 }
 
 /// What goes wrong inside, for `RUST_LOG`.
@@ -57,7 +57,7 @@ pub(crate) fn log() {
 /// Starts the embedded mode on a state, does `first` to it, and stays until told to end. The exit
 /// code is what `first` gives.
 pub(crate) fn keep_up(
-    held: Held,
+    held: &Held,
     first: impl AsyncFnOnce(&mut Embedded) -> anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
@@ -66,7 +66,7 @@ pub(crate) fn keep_up(
         let begun = tokio::select! {
             biased;
             number = signals.next() => Err(number),
-            begun = begin(&held, first) => Ok(begun?),
+            begun = begin(held, first) => Ok(begun?),
         };
         match begun {
             // What was being built has been dropped; no part of it may come to be any more.

@@ -79,10 +79,10 @@ async fn what_is_made_through_the_kubeconfig_is_there_again_and_down_leaves_noth
     let nodes: Vec<String> = nodes.iter().map(ResourceExt::name_any).collect();
     assert_eq!(nodes, ["node1", "node2", "node3"]);
     let maps: Api<ConfigMap> = Api::namespaced(through, "default");
-    let made = maps
+    let written = maps
         .create(&PostParams::default(), &config_map("mine"))
         .await;
-    made.expect("made");
+    written.expect("made");
 
     let pid = up.pid().expect("it runs");
     let refused = causeway(&["up"], &state);

@@ -80,7 +80,7 @@ impl World {
 
     async fn stand_in(
         api: KubeApi,
-        served: Option<&Path>,
+        dir: Option<&Path>,
         progress: &Progress,
     ) -> Result<Self, EmbeddedError> {
         progress.step("starting the API, Kube-OVN and IPAM stand-ins");
@@ -91,7 +91,7 @@ impl World {
         define(&admin, |_| true).await?;
         apply(&Api::all(admin), &webhook_configuration()).await?;
         let ipam = Ipam::start(api.client("ipam"));
-        let server = match served {
+        let server = match dir {
             Some(dir) => Some(api.serve((Ipv4Addr::LOCALHOST, 0).into(), dir).await?),
             None => None,
         };
