@@ -19,7 +19,7 @@ use causeway_api::{ProxmoxNetwork, ProxmoxNetworkStatus, ProxmoxNetworkZone};
 use causeway_kubeapi::table;
 use causeway_lab::{
     Cluster, Progress, clear_leftovers,
-    cluster::Requests,
+    cluster::{Peers, Requests},
     embedded::{Backend, Embedded, wait},
     scenarios::{ZONE, usual_site},
 };
@@ -135,7 +135,11 @@ async fn a_network_takes_few_writes_until_ready_then_none_and_kubectl_shows_it_a
     site.vpc_ready(&key).await.expect("Ready");
     println!("Ready after {:.1} s", start.elapsed().as_secs_f64());
 
-    assert_eq!(shown_by_kubectl(&site).await, documented(&workers));
+    let kubeconfig = site.cluster().expect("the real API").kubeconfig();
+    assert_eq!(
+        shown_by_kubectl(&site, kubeconfig).await,
+        documented(&workers)
+    );
     // The zone's own count is what follows Ready.
     wait(
         &Api::all(site.client()),
@@ -179,28 +183,27 @@ async fn steady(site: &Embedded, mut before: Requests) -> Requests {
     panic!("there is no steady minute");
 }
 
+const SELECTOR: &str =
+    "cozystack.io/vpcName=virtualprivatecloud-main,cozystack.io/subnetName=workers";
+
 /// What kubectl prints, which is what our own printer makes of the same table.
-async fn shown_by_kubectl(site: &Embedded) -> String {
-    let cluster = site.cluster().expect("the real API");
-    let selector = "cozystack.io/vpcName=virtualprivatecloud-main,cozystack.io/subnetName=workers";
-    let shown = cluster
-        .kubectl(&[
-            "get",
-            "proxmoxnetworks",
-            "--namespace",
-            "tenant-example",
-            "--output",
-            "wide",
-            "--selector",
-            selector,
-        ])
-        .await;
-    let shown = shown.expect("a table");
+async fn shown_by_kubectl(site: &Embedded, kubeconfig: &Path) -> String {
+    let kubectl = Peers::find().expect("the real programs").kubectl();
+    let shown = tokio::process::Command::new(kubectl)
+        .env("KUBECONFIG", kubeconfig)
+        .env("KUBECACHEDIR", kubeconfig.with_file_name("kubectl-cache"))
+        .args(["get", "proxmoxnetworks", "--namespace", "tenant-example"])
+        .args(["--output", "wide", "--selector", SELECTOR])
+        .output()
+        .await
+        .expect("kubectl runs");
+    assert!(shown.status.success(), "{shown:?}");
+    let shown = String::from_utf8(shown.stdout).expect("text");
     println!("{shown}");
     let path = format!(
         "/apis/proxmox.cozystack.io/v1alpha1/namespaces/tenant-example/proxmoxnetworks\
          ?labelSelector={}",
-        selector.replace('=', "%3D").replace(',', "%2C")
+        SELECTOR.replace('=', "%3D").replace(',', "%2C")
     );
     let table = table::fetch(&site.client(), &path).await.expect("a table");
     assert_eq!(
@@ -209,6 +212,24 @@ async fn shown_by_kubectl(site: &Embedded) -> String {
         "our own printer of tables"
     );
     shown
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_shows_a_network_of_the_embedded_api_as_documented_too() {
+    let kept = tempfile::tempdir().expect("a folder");
+    let backend = Backend::Kept(kept.path().join("api.redb"));
+    let (settings, progress) = (Settings::default(), Progress::silent());
+    let site = Embedded::start_on(backend, "t-api-table", usual_site(), settings, progress).await;
+    let mut site = site.expect("a site on the stand-in");
+    site.start_controller().await.expect("a controller");
+    site.apply(ZONE).await.expect("a zone");
+    site.apply(VPC).await.expect("a VPC");
+    let key = VpcKey::new("tenant-example", "main");
+    let (workers, _) = site.network_ready(&key, "workers").await.expect("Ready");
+    let server = site.server().expect("HTTPS");
+    let shown = shown_by_kubectl(&site, server.kubeconfig()).await;
+    assert_eq!(shown, documented(&workers));
+    site.stop().await.expect("everything ends");
 }
 
 /// One write an object, and of a status no more than it has had values.
