@@ -93,6 +93,11 @@ const IPAM_FILES: [(&str, &str); 6] = [
 /// The line where there is no Go: what is left out, and why.
 pub const NO_GO: &str = "left out, not counted as passed: Go is not installed, and without it there is no real API server";
 
+/// Whether there is Go to build with.
+pub fn has_go() -> bool {
+    Command::new("go").arg("version").output().is_ok()
+}
+
 /// Builds what is not built yet; the folder, or `None` where Go is absent.
 pub fn build() -> Result<Option<PathBuf>> {
     if let Some(done) = built()? {
@@ -101,7 +106,7 @@ pub fn build() -> Result<Option<PathBuf>> {
     let cache = folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
     let name = folder::name();
     let done = cache.join(&name);
-    if Command::new("go").arg("version").output().is_err() {
+    if !has_go() {
         return Ok(None);
     }
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
