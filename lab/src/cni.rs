@@ -83,6 +83,10 @@ impl Cni for SiteCni {
             .map_err(refused(node, action()))
     }
 
+    async fn is_plugged(&self, pod: &PodRef) -> Result<bool, CniError> {
+        Ok(self.pods().contains_key(&key(pod)))
+    }
+
     async fn unplug(&self, pod: &PodRef) -> Result<(), CniError> {
         let action = || format!("unplugging pod {}/{}", pod.namespace, pod.name);
         let switch = &self.node(&pod.node, action)?.switch;

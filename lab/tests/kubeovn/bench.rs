@@ -504,6 +504,11 @@ impl Notebook {
         *self.broken.lock().expect("no test panicked holding it") = node.map(Into::into);
     }
 
+    /// The nodes begin anew: nothing is carried or plugged.
+    pub fn forget(&self) {
+        self.notes.send_replace(Notes::default());
+    }
+
     pub fn now(&self) -> Notes {
         self.notes.borrow().clone()
     }
@@ -554,6 +559,10 @@ impl Cni for Notebook {
             notes.pods.insert(pod.pod.name.clone(), pod.clone());
         });
         Ok(())
+    }
+
+    async fn is_plugged(&self, pod: &PodRef) -> Result<bool, CniError> {
+        Ok(self.notes.borrow().pods.contains_key(&pod.name))
     }
 
     async fn unplug(&self, pod: &PodRef) -> Result<(), CniError> {

@@ -125,6 +125,21 @@ async fn what_a_plugged_pod_is_annotated_with_later_does_not_reach_its_interface
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_running_pod_is_plugged_again_with_its_addresses_on_a_node_that_begins_anew() {
+    let mut bench = with_attachment().await;
+    bench.pod("p", "node1", networks()).await;
+    bench.running("p").await;
+    let plugged = bench.cni.now().pods;
+    bench.stop_kube_ovn().await;
+    bench.cni.forget();
+    bench.start_kube_ovn();
+    let again = bench
+        .cni
+        .when("p is plugged", |notes| notes.pods.contains_key("p"));
+    assert_eq!(again.await.pods, plugged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_pod_with_a_network_that_is_absent_gets_no_address_until_it_is_there() {
     let bench = Bench::with_vlan_subnet().await;
     bench.pod("p", "node1", networks()).await;

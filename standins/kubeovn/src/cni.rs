@@ -30,6 +30,10 @@ pub trait Cni: Send + Sync + 'static {
     /// their iface-id, addresses, MTU and routes, as CNI ADD does.
     fn plug(&self, pod: &PodSandbox) -> impl Future<Output = Result<(), CniError>> + Send;
 
+    /// Whether the node has the pod's namespace with its interfaces: since it was plugged, until it is
+    /// unplugged or the node begins anew.
+    fn is_plugged(&self, pod: &PodRef) -> impl Future<Output = Result<bool, CniError>> + Send;
+
     /// Takes the pod's interfaces and namespace away; fine if there is none.
     fn unplug(&self, pod: &PodRef) -> impl Future<Output = Result<(), CniError>> + Send;
 }

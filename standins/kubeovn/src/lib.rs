@@ -27,7 +27,8 @@
 //! - IPv6, U2O, `VpcEgressGateway`, `IPPool`, `Vip`, EIPs, vpcPeerings, enableExternal, bfdPort and
 //!   namespaces bound to Subnets are not done.
 //! - It also plays kubelet's part for pods that have a node: it sets phase `Running` when all
-//!   interfaces are plugged, and ends the grace period of a deleted pod once they are unplugged.
+//!   interfaces are plugged, plugs running pods again on a node that begins anew, and ends the grace
+//!   period of a deleted pod once they are unplugged.
 //! - The chassis annotation of Nodes (`ovn.kubernetes.io/chassis`) is whoever's that makes the Node.
 
 mod addresses;

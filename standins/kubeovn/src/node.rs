@@ -1,8 +1,8 @@
 //! kube-ovn-cni and the part of kubelet: one task a Node, so that a node that hangs holds up nobody
 //! else.
 //!
-//! Started and woken by the controller. Must stay true: a pod is plugged once, with what its
-//! annotations say then; later changes of them do not reach its interfaces.
+//! Started and woken by the controller. Must stay true: a pod is plugged once in the
+//! life of its node, with what its annotations say then; later changes of them do not reach its interfaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -344,12 +344,15 @@ impl<C: Cni> Daemon<C> {
             .status
             .as_ref()
             .and_then(|status| status.phase.as_deref());
-        // A node that starts makes the sandboxes of its running pods anew.
         let ended = matches!(phase, Some("Succeeded" | "Failed"));
         if host || ended || self.plugged.contains_key(name) {
             return Ok(());
         }
+        // A node that begins anew makes the sandboxes of its running pods again.
         let runs = phase == Some("Running");
+        if runs && self.cni.is_plugged(&self.reference(name)).await? {
+            return Ok(());
+        }
         let Some((interfaces, address)) = self.interfaces(name, &pod)? else {
             return Ok(());
         };
