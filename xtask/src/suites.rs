@@ -100,7 +100,10 @@ pub fn conformance(arguments: &[String]) -> Result<bool> {
         bail!("{why}");
     }
     if real {
-        prepare()?;
+        if peers::build()?.is_none() {
+            bail!("{}", peers::NO_GO);
+        }
+        prepare(&suites)?;
     }
     let mut total = Tally::default();
     for suite in suites {
@@ -118,8 +121,9 @@ pub fn conformance(arguments: &[String]) -> Result<bool> {
     Ok(total.failed == 0)
 }
 
-/// All that run on real systems, for who has prepared them.
-pub fn on_the_real_systems() -> Vec<(&'static str, Command)> {
+/// All that run on real systems, which are built.
+pub fn on_the_real_systems() -> Result<Vec<(&'static str, Command)>> {
+    prepare(&SUITES.iter().collect::<Vec<_>>())?;
     let all = SUITES.iter().filter_map(|suite| {
         let title = match suite.test {
             "conformance" => suite.package,
@@ -127,14 +131,22 @@ pub fn on_the_real_systems() -> Vec<(&'static str, Command)> {
         };
         Some((title, suite.on_the_real_system().ok()?))
     });
-    all.collect()
+    Ok(all.collect())
 }
 
-fn prepare() -> Result<()> {
-    if peers::build()?.is_none() {
-        bail!("{}", peers::NO_GO);
+/// Builds what is run beside the real systems: there it may lack a network.
+fn prepare(suites: &[&Suite]) -> Result<()> {
+    build("causeway-lab")?;
+    for suite in suites {
+        if suite.on_the_real_system().is_err() {
+            continue;
+        }
+        let status = suite.tests().arg("--no-run").status()?;
+        if !status.success() {
+            bail!("the suite of {} does not build", suite.name);
+        }
     }
-    build("causeway-lab")
+    Ok(())
 }
 
 impl Suite {

@@ -56,7 +56,7 @@ const EVENT_COLUMNS: &[(&str, &str, i64, &str)] = &[
     ("Type", "string", 0, ".type"),
     ("Reason", "string", 0, ".reason"),
     ("Object", "string", 0, ""),
-    ("Subobject", "string", 1, ".involvedObject.fieldPath"),
+    ("Subobject", "string", 1, ""),
     ("Source", "string", 1, ""),
     ("Message", "string", 0, ""),
     ("First Seen", "string", 1, ""),

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::{
     KubeApi,
     admission::Visit,
+    events,
     kinds::{Kind, Nature},
     object::{self, FOREGROUND, ORPHAN, Object},
     remove::{CRD_CLEANUP, DeleteOptions},
@@ -90,7 +91,11 @@ fn everything(store: &Store) -> Found {
             .map(|(_, object)| (std::sync::Arc::clone(kind), std::sync::Arc::clone(object)))
             .collect::<Vec<_>>()
     };
-    store.kinds.resources().flat_map(of).collect()
+    let kinds = store.kinds.resources();
+    kinds
+        .filter(|kind| !events::are_elsewhere(&kind.resource))
+        .flat_map(of)
+        .collect()
 }
 
 impl Desk<'_> {

@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::{
-    crd,
+    crd, events,
     kinds::{Kind, Nature},
     object,
     ownership::typed,
@@ -92,6 +92,7 @@ pub(crate) fn decode(
     patched: bool,
 ) -> Result<(Value, Vec<String>), Failure> {
     check_type(kind, &mut new)?;
+    events::check_times(kind, &new)?;
     let whole = (patched && unknown == Unknown::Refuse).then(|| new.to_string());
     object::meta_mut(&mut new);
     let mut dropped = shape::prune(&mut new, &kind.schema);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use serde_json::Value;
 
-use crate::{object, scale::Scale, schema::Schema};
+use crate::{events, object, scale::Scale, schema::Schema};
 
 /// One version of one kind.
 #[derive(Debug)]
@@ -160,6 +160,9 @@ impl Kind {
         let api_version = self.api_version();
         if stored.get("apiVersion").and_then(Value::as_str) == Some(&api_version) {
             return Arc::clone(stored);
+        }
+        if self.nature == Nature::Event {
+            return Arc::new(events::shown(stored, self));
         }
         let mut object = Value::clone(stored);
         object["apiVersion"] = api_version.into();

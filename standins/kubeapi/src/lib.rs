@@ -24,6 +24,7 @@ mod cel;
 mod clock;
 mod crd;
 mod discovery;
+mod events;
 mod gc;
 mod incoming;
 mod journal;

@@ -129,20 +129,33 @@ fn name_faults(object: &Value, nature: Nature, found: &mut Vec<FieldFault>) {
     }
 }
 
+/// What is wrong with a qualified name.
+pub(crate) fn qualified_name(field: &str, name: &str) -> Vec<FieldFault> {
+    let mut found = Vec::new();
+    key_faults(name, field, &mut found);
+    found
+}
+
 /// A qualified name: an optional DNS subdomain, a slash, a word.
 fn key_faults(key: &str, field: &str, found: &mut Vec<FieldFault>) {
     let value = Value::from(key);
     let (prefix, word) = key
         .split_once('/')
         .map_or((None, key), |(prefix, word)| (Some(prefix), word));
-    if prefix.is_some_and(|prefix| !matches(&SUBDOMAIN, prefix)) {
+    if prefix == Some("") {
+        let why = "prefix part must be non-empty";
+        found.push(FieldFault::invalid(field, &value, why));
+    } else if prefix.is_some_and(|prefix| !matches(&SUBDOMAIN, prefix)) {
         found.push(FieldFault::invalid(
             field,
             &value,
             &format!("prefix part {SUBDOMAIN_RULE}"),
         ));
     }
-    if word.len() > LABEL_LENGTH {
+    if word.is_empty() {
+        let why = "name part must be non-empty";
+        found.push(FieldFault::invalid(field, &value, why));
+    } else if word.len() > LABEL_LENGTH {
         found.push(FieldFault::invalid(
             field,
             &value,

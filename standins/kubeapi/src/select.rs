@@ -5,6 +5,7 @@
 use serde_json::Value;
 
 use crate::{
+    events,
     kinds::{Kind, Nature},
     status::Failure,
 };
@@ -96,6 +97,9 @@ impl Selector {
 }
 
 fn field_value<'a>(object: &'a Value, field: &str) -> &'a str {
+    if field == "source.component" {
+        return events::source(object);
+    }
     let pointer = format!("/{}", field.replace('.', "/"));
     object
         .pointer(&pointer)
@@ -207,9 +211,9 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         Nature::Pod => &["spec.nodeName", "status.phase", "status.podIP"],
         Nature::Node => &["spec.unschedulable"],
         Nature::Namespace => &["status.phase"],
-        Nature::Event => &["reason", "type"],
         Nature::Secret => &["type"],
         Nature::Custom
+        | Nature::Event
         | Nature::Lease
         | Nature::Definition
         | Nature::Webhooks
@@ -217,9 +221,14 @@ fn field(kind: &Kind, part: &str) -> Result<(String, bool, String), Failure> {
         | Nature::Access
         | Nature::Review => &[],
     };
-    let of_object = kind.nature == Nature::Event && field.starts_with("involvedObject.");
+    let of_event = (kind.nature == Nature::Event)
+        .then(|| events::selectable(kind, field))
+        .flatten();
+    if let Some(stored) = of_event {
+        return Ok((stored, differs, value.trim().to_owned()));
+    }
     let in_namespace = field == "metadata.namespace" && kind.namespaced;
-    let known = field == "metadata.name" || in_namespace || of_object || of_kind.contains(&field);
+    let known = field == "metadata.name" || in_namespace || of_kind.contains(&field);
     if !known {
         return Err(Failure::bad_request(format!(
             "field label not supported: {field}"

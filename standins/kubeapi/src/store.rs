@@ -5,6 +5,7 @@
 //! history before anybody hears of it; stored objects are never changed in place.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     sync::Arc,
 };
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use crate::{
     builtin,
     crd::{self, DefinitionError},
+    events,
     journal::{Journal, Saved},
     kinds::{Kind, Kinds, Resource},
     object::{self, Object},
@@ -30,6 +32,15 @@ const FIRST_REVISION: u64 = 100;
 
 /// Namespace (empty for cluster-scoped kinds) and name.
 pub(crate) type Key = (String, String);
+
+/// Where the objects of a resource are.
+fn place(resource: &Resource) -> Cow<'_, Resource> {
+    if events::are_elsewhere(resource) {
+        Cow::Owned(events::place())
+    } else {
+        Cow::Borrowed(resource)
+    }
+}
 
 fn key(object: &Value) -> Key {
     (
@@ -159,7 +170,7 @@ impl Store {
         let revision = self.revision;
         let lane = self
             .lanes
-            .entry(resource.clone())
+            .entry(place(&resource).into_owned())
             .or_insert_with(|| Lane::new(revision));
         lane.withdrawn = false;
         self.kinds.serve(resource, versions);
@@ -169,7 +180,7 @@ impl Store {
     pub(crate) fn withdraw(&mut self, resource: &Resource) {
         self.kinds.withdraw(resource);
         let revision = self.revision;
-        if let Some(lane) = self.lanes.get_mut(resource) {
+        if let Some(lane) = self.lanes.get_mut(&*place(resource)) {
             lane.withdrawn = true;
             lane.news.send_replace(revision);
         }
@@ -181,7 +192,11 @@ impl Store {
 
     pub(crate) fn get(&self, resource: &Resource, namespace: &str, name: &str) -> Option<Object> {
         let key = (namespace.to_owned(), name.to_owned());
-        self.lanes.get(resource)?.objects.get(&key).cloned()
+        self.lanes
+            .get(&*place(resource))?
+            .objects
+            .get(&key)
+            .cloned()
     }
 
     /// The objects of a resource in order of namespace and name; `namespace` empty means all.
@@ -192,7 +207,7 @@ impl Store {
     ) -> impl Iterator<Item = (&'a Key, &'a Object)> {
         let first = (namespace.to_owned(), String::new());
         self.lanes
-            .get(resource)
+            .get(&*place(resource))
             .into_iter()
             .flat_map(move |lane| lane.objects.range(first.clone()..))
             .take_while(move |((of, _), _)| namespace.is_empty() || of == namespace)
@@ -201,13 +216,21 @@ impl Store {
     /// Stores an object under a new revision.
     pub(crate) fn put(&mut self, resource: &Resource, mut object: Value) -> Object {
         let revision = self.advance();
+        if *resource == events::place() || events::are_elsewhere(resource) {
+            object = events::as_stored(object);
+        }
         object::set_meta(&mut object, "resourceVersion", revision.to_string().into());
         let key = key(&object);
         let object = Arc::new(object);
         if let Some(journal) = &self.journal {
-            journal.note(resource, key.clone(), Some(Arc::clone(&object)), revision);
+            journal.note(
+                &place(resource),
+                key.clone(),
+                Some(Arc::clone(&object)),
+                revision,
+            );
         }
-        if let Some(lane) = self.lanes.get_mut(resource) {
+        if let Some(lane) = self.lanes.get_mut(&*place(resource)) {
             let before = lane.objects.insert(key, Arc::clone(&object));
             lane.remember(Change {
                 revision,
@@ -225,12 +248,15 @@ impl Store {
         let revision = self.advance();
         let key = key(last);
         if let Some(journal) = &self.journal {
-            journal.note(resource, key.clone(), None, revision);
+            journal.note(&place(resource), key.clone(), None, revision);
         }
         let mut object = last.clone();
+        if events::are_elsewhere(resource) {
+            object = events::as_stored(object);
+        }
         object::set_meta(&mut object, "resourceVersion", revision.to_string().into());
         let object = Arc::new(object);
-        if let Some(lane) = self.lanes.get_mut(resource) {
+        if let Some(lane) = self.lanes.get_mut(&*place(resource)) {
             let before = lane.objects.remove(&key);
             lane.remember(Change {
                 revision,
@@ -258,7 +284,7 @@ impl Store {
 
     /// The changes of a resource after a revision.
     pub(crate) fn changes_after(&self, resource: &Resource, revision: u64) -> News {
-        let Some(lane) = self.lanes.get(resource) else {
+        let Some(lane) = self.lanes.get(&*place(resource)) else {
             return News::Last(Vec::new());
         };
         if revision < lane.complete_after {
@@ -277,7 +303,9 @@ impl Store {
 
     /// Wakes its holder at every change of a resource; ends when the resource is withdrawn.
     pub(crate) fn hear(&self, resource: &Resource) -> Option<watch::Receiver<u64>> {
-        self.lanes.get(resource).map(|lane| lane.news.subscribe())
+        self.lanes
+            .get(&*place(resource))
+            .map(|lane| lane.news.subscribe())
     }
 
     /// Wakes its holder at every change of anything.

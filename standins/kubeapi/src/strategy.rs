@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::{
-    admission, builtin, crd,
+    admission, builtin, crd, events,
     kinds::{Kind, Nature},
     metadata, object,
     ownership::fields::Fields,
@@ -186,6 +186,11 @@ fn fields_but<'a>(object: &'a Value, ignored: &[&str]) -> BTreeMap<&'a str, &'a 
 pub(crate) fn faults(kind: &Kind, new: &Value) -> Vec<FieldFault> {
     let mut found = check::faults(new, &kind.schema, "");
     match kind.nature {
+        Nature::Event => {
+            // What is required of events is not what their documentation says.
+            found.retain(|fault| fault.kind != "FieldValueRequired");
+            found.extend(events::faults(kind, new));
+        }
         Nature::Definition => found.extend(crd::faults(new)),
         Nature::Webhooks => found.extend(admission::faults(new)),
         _ => {}
@@ -207,6 +212,7 @@ pub(crate) fn changed_faults(target: Target<'_>, new: &Value, old: &Value) -> Ve
         found.push(FieldFault::forbidden("spec", POD_RULE));
     }
     found.extend(check_access::update_faults(target.kind, new, old));
+    found.extend(events::update_faults(target.kind, new, old));
     if found.is_empty() {
         return found;
     }

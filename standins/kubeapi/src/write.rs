@@ -350,8 +350,14 @@ impl Desk<'_> {
     }
 
     pub(crate) fn live(&self, target: Target<'_>) -> Option<Object> {
-        self.store
-            .get(&target.kind.resource, target.namespace, target.name)
+        let kind = target.kind;
+        let stored = self
+            .store
+            .get(&kind.resource, target.namespace, target.name)?;
+        Some(match kind.nature {
+            Nature::Event => kind.present(&stored),
+            _ => stored,
+        })
     }
 
     /// Records who set what by an update.

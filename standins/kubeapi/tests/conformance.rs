@@ -23,6 +23,7 @@ mod cases {
     pub mod collecting;
     pub mod deleting;
     pub mod discovery;
+    pub mod events;
     pub mod hook;
     pub mod making;
     pub mod own;

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::age;
 use crate::{
+    events,
     kinds::{Column, Kind, Nature},
     object,
 };
@@ -75,59 +76,53 @@ fn subjects(binding: &Value, kind: &str) -> String {
     names.join(", ")
 }
 
-/// Events of both groups.
+/// Events, whichever group shows them.
 fn event(column: &str, event: &Value, now: Timestamp) -> Option<Value> {
-    let first_of = |pointers: &[&str]| {
-        let texts = pointers.iter().map(|pointer| text(event, pointer));
-        texts
-            .into_iter()
-            .find(|text| !text.is_empty())
-            .unwrap_or_default()
-    };
-    let since = |pointers: &[&str]| match first_of(pointers) {
-        "" => "<unknown>".into(),
-        stamp => stamp.parse::<Timestamp>().map_or_else(
-            |_| "<invalid>".into(),
-            |then| age::human(now.duration_since(then)).into(),
-        ),
+    let event = &events::as_stored(event.clone());
+    let since = |pointers: &[&str]| {
+        let mut stamps = pointers.iter().map(|pointer| text(event, pointer));
+        match stamps.find(|stamp| !stamp.is_empty()) {
+            None => "<unknown>".into(),
+            Some(stamp) => stamp.parse::<Timestamp>().map_or_else(
+                |_| "<invalid>".into(),
+                |then| age::human(now.duration_since(then)).into(),
+            ),
+        }
     };
     Some(match column {
         "Last Seen" => since(&[
             "/series/lastObservedTime",
             "/lastTimestamp",
-            "/deprecatedLastTimestamp",
             "/firstTimestamp",
             "/eventTime",
         ]),
-        "First Seen" => since(&["/firstTimestamp", "/deprecatedFirstTimestamp", "/eventTime"]),
+        "First Seen" => since(&["/firstTimestamp", "/eventTime"]),
         "Object" => {
-            let kind = first_of(&["/involvedObject/kind", "/regarding/kind"]).to_lowercase();
-            let name = first_of(&["/involvedObject/name", "/regarding/name"]);
+            let kind = text(event, "/involvedObject/kind").to_lowercase();
+            let name = text(event, "/involvedObject/name");
             match kind.as_str() {
                 "" => name.to_owned(),
                 kind => format!("{kind}/{name}"),
             }
             .into()
         }
+        "Subobject" => text(event, "/involvedObject/fieldPath").into(),
         "Source" => {
-            let component = first_of(&[
-                "/source/component",
-                "/deprecatedSource/component",
-                "/reportingComponent",
-                "/reportingController",
-            ]);
-            let host = first_of(&["/source/host", "/deprecatedSource/host"]);
+            let (component, host) = (events::source(event), text(event, "/source/host"));
             if host.is_empty() {
                 component.into()
             } else {
                 format!("{component}, {host}").into()
             }
         }
-        "Message" => first_of(&["/message", "/note"]).trim().into(),
+        "Message" => text(event, "/message").trim().into(),
         "Count" => {
-            let counts = ["/series/count", "/count", "/deprecatedCount"];
-            let stated = counts.iter().find_map(|pointer| event.pointer(pointer));
-            stated.cloned().unwrap_or_else(|| 1.into())
+            let counts = ["/series/count", "/count"];
+            let mut stated = counts.iter().filter_map(|pointer| event.pointer(pointer));
+            stated
+                .find(|count| count.as_i64() != Some(0))
+                .cloned()
+                .unwrap_or_else(|| 1.into())
         }
         _ => return None,
     })

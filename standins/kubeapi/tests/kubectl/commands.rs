@@ -51,6 +51,36 @@ spec:
                     reason: {type: string}
 "#;
 
+const EVENTS: &str = r"
+apiVersion: v1
+kind: Node
+metadata: {name: node1}
+---
+apiVersion: v1
+kind: Event
+metadata: {name: node1.old, namespace: default}
+involvedObject: {apiVersion: v1, kind: Node, name: node1, uid: node1}
+reason: Stuck
+message: It does not move
+type: Warning
+count: 3
+source: {component: causeway}
+firstTimestamp: 2026-01-02T03:04:05Z
+lastTimestamp: 2026-01-02T03:05:05Z
+---
+apiVersion: events.k8s.io/v1
+kind: Event
+metadata: {name: node1.new, namespace: default}
+regarding: {apiVersion: v1, kind: Node, name: node1, uid: node1}
+reason: Ready
+note: All is well
+type: Normal
+action: Check
+reportingController: causeway.dev/controller
+reportingInstance: one
+eventTime: 2026-01-03T03:04:05.000000Z
+";
+
 const ONE: &str = r"
 apiVersion: test.causeway.dev/v1
 kind: Widget
@@ -140,10 +170,17 @@ const fn refused(command: &'static str, prints: &'static str) -> Case {
 }
 
 pub fn all() -> Vec<Case> {
-    [begin(), changing(), looking(), access(), ending()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        begin(),
+        changing(),
+        looking(),
+        happening(),
+        access(),
+        ending(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn begin() -> Vec<Case> {
@@ -302,10 +339,13 @@ fn looking() -> Vec<Case> {
             "wait --for=condition=Ready widget/two -n tenant-a --timeout=1s",
             "error: timed out waiting for the condition on widgets/two",
         ),
-        ok("get configmaps -n tenant-a", "NAME DATA AGE*\nsettings 2 *"),
+        ok(
+            "get configmaps -n tenant-a",
+            "NAME DATA AGE*\n...\nsettings 2 *",
+        ),
         ok(
             "get serviceaccounts -n tenant-a",
-            "NAME SECRETS AGE*\nrobot 0 *",
+            "NAME SECRETS AGE*\n...\nrobot 0 *",
         ),
         ok(
             "get rolebindings -n tenant-a -o wide",
@@ -347,6 +387,51 @@ fn access() -> Vec<Case> {
             "delete widget one -n tenant-a --as=jane --as-group=people",
             "Error from server (Forbidden): widgets.test.causeway.dev \"one\" is forbidden: User \"jane\" cannot delete resource \"widgets\" in API group \"test.causeway.dev\" in the namespace \"tenant-a\"",
         ),
+    ]
+}
+
+/// Events, made by one group and seen by both.
+fn happening() -> Vec<Case> {
+    vec![
+        given(
+            "create -f -",
+            EVENTS,
+            "node/node1 created\nevent/node1.old created\nevent.events.k8s.io/node1.new created",
+        ),
+        ok(
+            "get events -n default --field-selector involvedObject.kind=Node",
+            "LAST SEEN TYPE REASON OBJECT MESSAGE*\n* Normal Ready node/node1 All is well\n* Warning Stuck node/node1 It does not move",
+        ),
+        ok(
+            "get events.events.k8s.io -n default --field-selector regarding.kind=Node",
+            "LAST SEEN TYPE REASON OBJECT MESSAGE*\n* Normal Ready node/node1 All is well\n* Warning Stuck node/node1 It does not move",
+        ),
+        ok(
+            "get events.v1.events.k8s.io node1.old -o jsonpath={.note}/{.regarding.name}/{.deprecatedCount}",
+            "It does not move/node1/3",
+        ),
+        ok(
+            "get events.v1. node1.new -o jsonpath={.message}/{.involvedObject.name}/{.reportingComponent}",
+            "All is well/node1/causeway.dev/controller",
+        ),
+        ok(
+            "events --for node/node1 --types Warning",
+            "LAST SEEN TYPE REASON OBJECT MESSAGE*\n* (x3 over *) Warning Stuck Node/node1 It does not move",
+        ),
+        ok(
+            "describe node node1",
+            "...\nEvents:\nType Reason Age From Message*\n---- ------ ---- ---- ----*\nNormal Ready * causeway.dev/controller All is well\nWarning Stuck * (x3 over *) causeway It does not move",
+        ),
+        ok(
+            "delete events.events.k8s.io node1.old",
+            "event.events.k8s.io \"node1.old\" deleted...",
+        ),
+        ok(
+            "get events --field-selector involvedObject.name=node1 -o name",
+            "event/node1.new",
+        ),
+        ok("delete event node1.new", "event \"node1.new\" deleted..."),
+        ok("delete node node1", "node \"node1\" deleted"),
     ]
 }
 
