@@ -370,3 +370,59 @@ fn file_error(action: &'static str, path: &Path, source: io::Error) -> StateErro
         source,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bystander() -> (std::process::Child, Pid) {
+        let child = std::process::Command::new("sleep").arg("60").spawn();
+        let child = child.expect("sleep starts");
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        (child, pid.expect("a number"))
+    }
+
+    #[test]
+    fn a_process_that_has_another_start_than_the_lock_says_is_not_hit() {
+        let (mut child, pid) = bystander();
+        let since = started(pid).expect("it runs");
+        let holder = |started| Holder::Process {
+            pid: pid.as_raw_nonzero().get(),
+            started,
+        };
+        let done = end_holder(holder(since + 1)).expect("looked at");
+        assert_eq!(done, None);
+        assert!(child.try_wait().expect("looked at").is_none());
+
+        let done = end_holder(holder(since)).expect("ended");
+        assert_eq!(done, Some(false), "SIGTERM is enough");
+        child.wait().expect("it has ended");
+    }
+
+    #[test]
+    fn one_process_at_a_time_holds_a_state_and_the_next_has_a_lock_of_its_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = State::at(&folder.path().join("state")).expect("a path");
+        let held = state.clone().hold().expect("it is free");
+        let refused = state.clone().hold().expect_err("it is held");
+        let own = getpid();
+        let expected = Holder::Process {
+            pid: own.as_raw_nonzero().get(),
+            started: started(own).expect("it runs"),
+        };
+        assert!(
+            matches!(&refused, StateError::Held { holder, .. } if *holder == expected),
+            "{refused}"
+        );
+        drop(held);
+        assert!(!state.dir().join(LOCK).exists());
+        state.hold().expect("it is free again");
+    }
+
+    #[test]
+    fn two_states_have_sites_of_different_names() {
+        let site = |path: &str| State::at(Path::new(path)).expect("a path").site();
+        assert_ne!(site("/var/lib/one"), site("/var/lib/two"));
+        assert_eq!(site("/var/lib/one"), site("/var/lib/one"));
+    }
+}

@@ -47,7 +47,9 @@ async fn main() {
         wrong.extend(reader.types(command, &shown).await.err());
         run += 1;
     }
-    reader.end().await;
+    let found = reader.types("echo this", "that\n").await;
+    assert!(found.is_err(), "a difference is found");
+    drop(reader);
     assert!(wrong.is_empty(), "docs/tutorial.md:\n{}", wrong.join("\n"));
     assert!(run > 25, "commands have been found: {run}");
     println!("tutorial: {run} commands print what is shown");
@@ -170,14 +172,13 @@ impl Reader {
             .expect("sh runs");
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
+}
 
-    /// Nothing of it stays, whatever went wrong.
-    async fn end(mut self) {
-        let state = self.state.clone();
-        let ended = tokio::task::spawn_blocking(move || state.end()).await;
-        ended.expect("no panic").expect("ended");
-        if let Some(up) = &mut self.up {
-            up.ended().await.expect("ended");
+/// Nothing of it stays, whatever went wrong.
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Err(error) = self.state.end() {
+            eprintln!("{}: {error}", self.state.dir().display());
         }
     }
 }
@@ -211,8 +212,10 @@ fn without_figures(line: &str) -> String {
 fn is_figure(before: &str, word: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let bare = word.trim_end_matches([',', ':']);
-    let number = bare.trim_end_matches("ms").trim_end_matches('s');
-    let is_time = number != bare && digits(number);
+    // `2003ms`, `14s`, `2m3s`
+    let units = bare.trim_start_matches(|letter: char| letter.is_ascii_digit());
+    let of_time = |letter: char| letter.is_ascii_digit() || "dhms".contains(letter);
+    let is_time = bare != units && !units.is_empty() && units.chars().all(of_time);
     let is_decimal = |part: &str| part.contains('.') && part.parse::<f64>().is_ok();
     let are_times = bare.contains('/') && bare.split('/').all(is_decimal);
     let is_process = before == "process" && digits(bare);

@@ -27,11 +27,28 @@ use tempfile::TempDir;
 
 const CAUSEWAY: &str = env!("CARGO_BIN_EXE_causeway");
 
-/// A state that is not there yet, and the folder that it will be in.
-fn state() -> (TempDir, State) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let state = State::at(&folder.path().join("state")).expect("a path");
-    (folder, state)
+/// A state that is not there yet. Nothing of it stays, however the test ends.
+struct Place {
+    state: State,
+    _folder: TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self {
+            state: State::at(&folder.path().join("state")).expect("a path"),
+            _folder: folder,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Err(error) = self.state.end() {
+            eprintln!("{}: {error}", self.state.dir().display());
+        }
+    }
 }
 
 fn start(state: &State) -> Up {
@@ -64,8 +81,9 @@ fn config_map(name: &str) -> ConfigMap {
 
 #[tokio::test]
 async fn what_is_made_through_the_kubeconfig_is_there_again_and_down_leaves_nothing_else() {
-    let (_folder, state) = state();
-    let mut up = start(&state);
+    let place = Place::new();
+    let state = &place.state;
+    let mut up = start(state);
     up.ready().await.expect("up");
     let kubeconfig = state.dir().join("kubeconfig");
     let mode = fs::metadata(&kubeconfig)
@@ -73,7 +91,7 @@ async fn what_is_made_through_the_kubeconfig_is_there_again_and_down_leaves_noth
         .permissions();
     assert_eq!(mode.mode() & 0o777, 0o600);
     let kept = fs::read(&kubeconfig).expect("it can be read");
-    let through = client(&state).await.expect("a client");
+    let through = client(state).await.expect("a client");
     let nodes: Api<Node> = Api::all(through.clone());
     let nodes = nodes.list(&ListParams::default()).await.expect("nodes");
     let nodes: Vec<String> = nodes.iter().map(ResourceExt::name_any).collect();
@@ -85,70 +103,73 @@ async fn what_is_made_through_the_kubeconfig_is_there_again_and_down_leaves_noth
     written.expect("made");
 
     let pid = up.pid().expect("it runs");
-    let refused = causeway(&["up"], &state);
+    let refused = causeway(&["up"], state);
     assert_eq!(refused.status.code(), Some(2));
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains(&format!("process {pid};")), "{words}");
 
-    let said = down(&state, &[]);
+    let said = down(state, &[]);
     assert!(
         said.starts_with(&format!("ended: process {pid},")),
         "{said}"
     );
     let status = up.ended().await.expect("ended");
     assert!(status.success(), "{status}");
-    assert_nothing_is_left(&state);
+    assert_nothing_is_left(state);
 
-    let mut up = start(&state);
+    let mut up = start(state);
     up.ready().await.expect("up again");
     assert_eq!(fs::read(&kubeconfig).expect("it is there"), kept);
-    let through = client(&state).await.expect("a client");
+    let through = client(state).await.expect("a client");
     let maps: Api<ConfigMap> = Api::namespaced(through, "default");
     maps.get("mine").await.expect("it has been kept");
     let status = up.end(Signal::INT).await.expect("ended");
     assert!(status.success(), "Ctrl-C: {status}");
-    assert_nothing_is_left(&state);
+    assert_nothing_is_left(state);
     assert!(state.has_objects());
 }
 
 #[tokio::test]
 async fn a_killed_up_is_cleared_away_by_the_next_and_by_down() {
-    let (_folder, state) = state();
-    let mut up = start(&state);
+    let place = Place::new();
+    let state = &place.state;
+    let mut up = start(state);
     up.ready().await.expect("up");
     up.end(Signal::KILL).await.expect("killed");
-    let left = traces(&state).expect("the machine can be looked at");
+    let left = traces(state).expect("the machine can be looked at");
     assert!(
         left.iter().any(|it| it.starts_with("namespace ")),
         "{left:?}"
     );
     assert!(left.iter().any(|it| it.starts_with("process ")), "{left:?}");
 
-    let mut up = start(&state);
+    let mut up = start(state);
     up.ready().await.expect("up again");
-    let client = client(&state).await.expect("a client");
+    let client = client(state).await.expect("a client");
     let zone = include_str!("../../../examples/zone.yaml");
     apply_documents(&client, zone).await.expect("applied");
     up.end(Signal::KILL).await.expect("killed");
-    let said = down(&state, &[]);
+    let said = down(state, &[]);
     assert!(said.starts_with("removed: "), "{said}");
-    assert_nothing_is_left(&state);
+    assert_nothing_is_left(state);
 }
 
 #[tokio::test]
 async fn an_up_that_is_still_starting_ends_cleanly_too() {
-    let (_folder, state) = state();
-    let mut up = start(&state);
+    let place = Place::new();
+    let state = &place.state;
+    let mut up = start(state);
     up.building().await.expect("it begins");
     let status = up.end(Signal::TERM).await.expect("ended");
     assert_eq!(status.code(), Some(128 + 15), "{status}");
-    assert_nothing_is_left(&state);
+    assert_nothing_is_left(state);
 }
 
 #[test]
 fn down_where_nothing_runs_says_so_and_forgets_only_when_told() {
-    let (folder, state) = state();
-    let said = down(&state, &[]);
+    let place = Place::new();
+    let state = &place.state;
+    let said = down(state, &[]);
     assert!(said.starts_with("nothing runs"), "{said}");
     assert!(!state.dir().exists(), "nothing was made");
 
@@ -156,39 +177,24 @@ fn down_where_nothing_runs_says_so_and_forgets_only_when_told() {
     for name in ["api.redb", "kubeconfig", "authority.key", "notes.txt"] {
         fs::write(state.dir().join(name), "").expect("written");
     }
-    down(&state, &[]);
+    down(state, &[]);
     assert!(state.has_objects());
-    let said = down(&state, &["--forget"]);
+    let said = down(state, &["--forget"]);
     assert!(said.contains("forgotten"), "{said}");
     let names = fs::read_dir(state.dir()).expect("what is not ours stays");
     let names: Vec<_> = names
         .map(|entry| entry.expect("an entry").file_name())
         .collect();
     assert_eq!(names, ["notes.txt"]);
-    drop(folder);
-}
-
-#[test]
-fn a_recycled_process_number_is_not_hit() {
-    let (_folder, state) = state();
-    fs::create_dir(state.dir()).expect("made");
-    let mut bystander = std::process::Command::new("sleep");
-    let mut bystander = bystander.arg("60").spawn().expect("started");
-    let lock = state.dir().join("lock");
-    fs::write(&lock, format!("{} 1\n", bystander.id())).expect("written");
-    let said = down(&state, &[]);
-    assert!(said.starts_with("nothing runs"), "{said}");
-    assert!(bystander.try_wait().expect("looked at").is_none());
-    bystander.kill().expect("ended");
-    bystander.wait().expect("waited for");
 }
 
 #[test]
 fn the_demo_does_not_begin_where_there_are_objects() {
-    let (_folder, state) = state();
+    let place = Place::new();
+    let state = &place.state;
     fs::create_dir(state.dir()).expect("made");
     fs::write(state.dir().join("api.redb"), "").expect("written");
-    let refused = causeway(&["demo", "--keep"], &state);
+    let refused = causeway(&["demo", "--keep"], state);
     assert_eq!(refused.status.code(), Some(2));
     let words = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(words.contains("causeway down --forget"), "{words}");

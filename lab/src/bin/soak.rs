@@ -23,7 +23,7 @@ Usage: soak sigkill [--times N] [--seed S]
 
   sigkill    `causeway up` killed at N random points and started again each time
   --times N  how many points; default: 50
-  --seed S   the same points as the run that printed this seed";
+  --seed S   points at the same shares of a run as the run that printed this seed";
 
 struct Arguments {
     times: u32,

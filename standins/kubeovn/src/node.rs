@@ -1,8 +1,8 @@
 //! kube-ovn-cni and the part of kubelet: one task a Node, so that a node that hangs holds up nobody
 //! else.
 //!
-//! Started and woken by the controller. Must stay true: a pod is plugged once in the
-//! life of its node, with what its annotations say then; later changes of them do not reach its interfaces.
+//! Started and woken by the controller. Must stay true: a pod is plugged once in the life of its
+//! node, with what its annotations say then; later changes of them do not reach its interfaces.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
