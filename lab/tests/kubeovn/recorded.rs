@@ -17,12 +17,12 @@ macro_rules! data {
     };
 }
 
-fn yaml(text: &str) -> Value {
+pub fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("recorded objects are YAML")
 }
 
 /// The recorded site with everything in it.
-async fn site() -> Bench {
+pub async fn site() -> Bench {
     let bench = Bench::start().await;
     let network = yaml(data!("provider-network-pve-default.yaml"));
     let made = |object: &Value| json!({"metadata": {"name": object["metadata"]["name"]}, "spec": object["spec"]});
@@ -124,7 +124,7 @@ fn hide_macs(text: &str) -> String {
     hidden
 }
 
-async fn assert_same<K: Object>(bench: &Bench, text: &str, change: impl Fn(&mut Value)) {
+pub async fn assert_same<K: Object>(bench: &Bench, text: &str, change: impl Fn(&mut Value)) {
     let recorded = yaml(text);
     let name = recorded["metadata"]["name"].as_str().expect("has a name");
     let (mut ours, mut theirs) = (
@@ -215,10 +215,10 @@ const TABLES: [(&str, &str); 7] = [
     ("ACL", data!("nb-acl.txt")),
 ];
 
-type Row = BTreeMap<String, String>;
+pub type Row = BTreeMap<String, String>;
 
 /// Reads what `ovn-nbctl list` writes.
-fn rows(text: &str) -> Vec<Row> {
+pub fn rows(text: &str) -> Vec<Row> {
     let column = |line: &str| {
         let (name, value) = line.split_once(':').expect("a column and its value");
         (name.trim().to_owned(), value.trim().to_owned())
@@ -249,7 +249,7 @@ fn is_compared(table: &str, row: &Row) -> bool {
 }
 
 /// All rows as lines, references by what they refer to, without what is not compared.
-fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
+pub fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
     let mut shown = BTreeMap::new();
     for (table, rows) in tables {
         for row in rows.iter().filter(|row| is_compared(table, row)) {
@@ -263,7 +263,13 @@ fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
     for (table, rows) in tables {
         for row in rows.iter().filter(|row| is_compared(table, row)) {
             let mut line = vec![format!("{table} {}", own_columns(row))];
-            for column in ["ports", "acls", "policies", "static_routes"] {
+            for column in [
+                "ports",
+                "acls",
+                "policies",
+                "static_routes",
+                "gateway_chassis",
+            ] {
                 let list = row.get(column).map_or("", String::as_str);
                 let list = list.trim_matches(['[', ']']).split(", ");
                 let referred: BTreeSet<_> = list.filter_map(|uuid| shown.get(uuid)).collect();
@@ -284,6 +290,7 @@ fn own_columns(row: &Row) -> String {
         "acls",
         "policies",
         "static_routes",
+        "gateway_chassis",
         "up",
         "status",
         "load_balancer",

@@ -24,8 +24,8 @@
 //! - A switch that is not patched moves a learnt MAC at once.
 //! - ProviderNetwork status follows the nodes at once, not every 30 seconds.
 //! - A Subnet's conditions are written once a pass; the real one writes `Validated` in two steps.
-//! - IPv6, U2O, `VpcEgressGateway`, `IPPool`, `Vip`, EIPs, vpcPeerings, enableExternal, bfdPort and
-//!   namespaces bound to Subnets are not done.
+//! - IPv6, U2O, `VpcEgressGateway`, `IPPool`, `Vip`, EIPs, enableExternal, bfdPort and namespaces
+//!   bound to Subnets are not done.
 //! - It also plays kubelet's part for pods that have a node: it sets phase `Running` when all
 //!   interfaces are plugged, plugs running pods again on a node that begins anew, and ends the grace
 //!   period of a deleted pod once they are unplugged.

@@ -93,8 +93,8 @@ impl Both {
 
 /// The fields of these names.
 fn fields(event: &DynamicObject, names: &[&str]) -> Value {
-    let named = names.iter().map(|name| (*name, event.data[*name].clone()));
-    json!(named.collect::<std::collections::BTreeMap<_, _>>())
+    let values = names.iter().map(|name| (*name, event.data[*name].clone()));
+    json!(values.collect::<std::collections::BTreeMap<_, _>>())
 }
 
 fn names(list: impl IntoIterator<Item = DynamicObject>) -> Vec<String> {

@@ -7,12 +7,20 @@
 use causeway_api::kubeovn::{Subnet, SubnetSpec, Vpc, VpcSpec};
 use causeway_ovn::{
     Condition, Operation,
-    nb::{LogicalRouter, LogicalSwitch, LogicalSwitchPort},
+    nb::{LogicalRouter, LogicalRouterPort, LogicalSwitch, LogicalSwitchPort},
 };
 use ipnet::Ipv4Net;
 
-use super::Controller;
-use crate::{DEFAULT_SUBNET, DEFAULT_VPC, JOIN_SUBNET, cni::Cni, key::Key, pass::PassError};
+use kube::ResourceExt;
+
+use super::{Controller, vpc::link_port};
+use crate::{
+    DEFAULT_SUBNET, DEFAULT_VPC, JOIN_SUBNET,
+    cni::Cni,
+    key::Key,
+    northbound::{ours, take_out},
+    pass::PassError,
+};
 
 impl<C: Cni> Controller<C> {
     pub(super) async fn start(&mut self) -> Result<(), PassError> {
@@ -49,6 +57,11 @@ impl<C: Cni> Controller<C> {
                 operations.push(Operation::delete::<LogicalRouter>(Condition::is(uuid)));
             }
         }
+        for (uuid, port) in replica.rows::<LogicalRouterPort>()? {
+            if port.peer.is_some() && ours(&port.external_ids) && !self.is_link(&port.name) {
+                operations.extend(take_out::<LogicalRouter>("ports", [uuid]));
+            }
+        }
         self.transact(operations).await?;
         for port in replica.rows::<LogicalSwitchPort>()?.into_values() {
             if let Some((namespace, pod)) = port
@@ -71,6 +84,18 @@ impl<C: Cni> Controller<C> {
             }
         }
         Ok(())
+    }
+}
+
+impl<C: Cni> Controller<C> {
+    /// Whether some Vpc's status tells of this port to another router.
+    fn is_link(&self, port: &str) -> bool {
+        self.objects.vpcs.all().any(|vpc| {
+            let status = vpc.status.as_ref();
+            let known = status.and_then(|status| status.vpc_peerings.as_ref());
+            let mut remotes = known.into_iter().flatten();
+            remotes.any(|remote| link_port(&vpc.name_any(), remote) == port)
+        })
     }
 }
 

@@ -3,6 +3,8 @@
 //! Must stay true: a policy without the keys `subnet` or `vpc-egress-gateway` that the Vpc does not
 //! state goes, whosever it is; of routes only Kube-OVN's own go.
 
+mod links;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
@@ -19,6 +21,9 @@ use causeway_ovn::{
 };
 use ipnet::IpNet;
 use kube::ResourceExt;
+
+use links::Link;
+pub(super) use links::port as link_port;
 
 use super::{Controller, subnet::is_ovn};
 use crate::{
@@ -50,8 +55,12 @@ impl<C: Cni> Controller<C> {
             }
         }
         let vpc = self.format_vpc(&vpc).await?;
-        let wanted = self.wanted(&vpc)?;
-        self.transact(wanted.operations(&self.replica())?).await?;
+        let links = self.links(&vpc)?;
+        let wanted = self.wanted(&vpc, links)?;
+        let replica = self.replica();
+        let mut operations = wanted.operations(&replica)?;
+        operations.extend(links::removal(&replica, &vpc)?);
+        self.transact(operations).await?;
         self.vpc_status(&vpc, false).await?;
         Ok(())
     }
@@ -111,14 +120,18 @@ impl<C: Cni> Controller<C> {
                 ..old
             }
         } else {
-            whole_status(&name, default_switch, subnets)
+            let linked = links::remotes(vpc);
+            VpcStatus {
+                vpc_peerings: (!linked.is_empty()).then_some(linked),
+                ..whole_status(&name, default_switch, subnets)
+            }
         };
         let mut changed = vpc.clone();
         changed.status = Some(status);
         self.objects.vpcs.change_status(vpc, &changed).await
     }
 
-    fn wanted(&self, vpc: &Vpc) -> Result<Router, PassError> {
+    fn wanted(&self, vpc: &Vpc, links: Vec<Link>) -> Result<Router, PassError> {
         let name = vpc.name_any();
         let mut routes = BTreeMap::new();
         if name == DEFAULT_VPC
@@ -138,6 +151,7 @@ impl<C: Cni> Controller<C> {
             name,
             routes,
             policies,
+            links,
         })
     }
 }
@@ -241,6 +255,7 @@ struct Router {
     name: String,
     routes: BTreeMap<RouteKey, String>,
     policies: BTreeSet<Policy>,
+    links: Vec<Link>,
 }
 
 impl Router {
@@ -269,6 +284,9 @@ impl Router {
         };
         operations.extend(self.route_operations(replica, &router, &held)?);
         operations.extend(self.policy_operations(replica, &router, &held)?);
+        for link in &self.links {
+            operations.extend(link.operations(replica, &router)?);
+        }
         Ok(operations)
     }
 
