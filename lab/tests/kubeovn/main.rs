@@ -7,6 +7,7 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test may")]
 
 mod bench;
+mod foreign;
 mod links;
 mod packets;
 mod pods;
