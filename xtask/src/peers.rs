@@ -134,6 +134,12 @@ pub fn built() -> Result<Option<PathBuf>> {
     Ok(Some(cache.join(folder::name())).filter(|folder| folder.is_dir()))
 }
 
+/// The kubectl that is built, or will be by the step before: wherever there is Go.
+pub fn kubectl() -> Option<PathBuf> {
+    let folder = folder::cache()?.join(folder::name());
+    has_go().then(|| folder.join("kubectl"))
+}
+
 /// What is in the folder, a line each.
 pub fn list() -> Result<Vec<String>> {
     PEERS

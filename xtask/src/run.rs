@@ -72,16 +72,17 @@ pub fn step(name: &str, mut command: Command) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Counts of a test runner's closing line: cargo's, or our own `N passed, N failed`, perhaps after
-/// what they are of.
+/// Counts of a test runner's closing line: cargo's, or our own `N passed, N failed`, after what
+/// they are of where they are of something.
 fn counts(line: &str) -> Option<Tally> {
     let line = line.trim();
     let rest = match line.strip_prefix("test result: ") {
         Some(rest) => rest.split_once(". ")?.1.replace("; ", ", "),
-        None => match line.split_once(": ") {
-            Some((_, counts)) => counts.to_owned(),
-            None => line.to_owned(),
-        },
+        None => ["demo: ", "kubectl: "]
+            .iter()
+            .find_map(|of| line.strip_prefix(of))
+            .unwrap_or(line)
+            .to_owned(),
     };
     let mut parts = rest.split(", ");
     let number =

@@ -96,6 +96,10 @@ fn own_steps() -> Vec<(&'static str, Command)> {
         command.args(arguments);
         command
     };
+    let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if let Some(kubectl) = peers::kubectl() {
+        tests.env("CAUSEWAY_KUBECTL", kubectl);
+    }
     let mut docs = cargo(&[
         "doc",
         "--workspace",
@@ -113,10 +117,7 @@ fn own_steps() -> Vec<(&'static str, Command)> {
             "build",
             cargo(&["build", "--workspace", "--all-targets", "--locked"]),
         ),
-        (
-            "tests",
-            cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]),
-        ),
+        ("tests", tests),
         ("packets", root("packets", &[])),
         ("demo", root("causeway", &["demo"])),
         (

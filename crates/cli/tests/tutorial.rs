@@ -4,8 +4,8 @@
 //! Not libtest's: where there is no kubectl it says in one line that it is left out. kubectl is
 //! `CAUSEWAY_KUBECTL`, or the one on PATH, or what `cargo xtask peers` has built. Left out of the
 //! comparison is what differs from run to run: progress, times, ages, ports, process numbers, and the
-//! names of the state and its site. A `kubectl get` is looked at again, as a reader would, until it
-//! shows what it should.
+//! names of the state and its site. A command that only looks is typed again, as a reader would, until
+//! it shows what it should.
 
 #![allow(
     clippy::expect_used,
@@ -24,8 +24,14 @@ use std::{
 use causeway_lab::{State, cluster::Peers, up::Up};
 use tempfile::TempDir;
 
-/// Longest that a `get` may show something else.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest that a command that only looks may show something else.
+const PATIENCE: Duration = Duration::from_mins(2);
+const LOOKING: [&str; 4] = [
+    "kubectl get ",
+    "kubectl describe ",
+    "kubectl wait ",
+    "ip netns exec ",
+];
 const LOOK: Duration = Duration::from_millis(200);
 /// As a reader calls it.
 const CAUSEWAY: &str = "target/debug/causeway ";
@@ -135,7 +141,7 @@ impl Reader {
             if essence(&known) == expected {
                 return Ok(());
             }
-            if !command.starts_with("kubectl get ") || Instant::now() > deadline {
+            if !only_looks(command) || Instant::now() > deadline {
                 return Err(format!("$ {command}\nprints\n{known}"));
             }
             std::thread::sleep(LOOK);
@@ -186,6 +192,11 @@ impl Drop for Reader {
 /// The state and the site on the page.
 const STATE: &str = "/root/.local/state/causeway";
 const SITE: &str = "up-4c1f9a37";
+
+/// Typed twice, it does no more than typed once.
+fn only_looks(command: &str) -> bool {
+    LOOKING.iter().any(|start| command.starts_with(start))
+}
 
 /// Lines without what differs from run to run.
 fn essence(text: &str) -> Vec<String> {
