@@ -36,7 +36,7 @@ pub const PROTECT_ADDRESS: &str = "ipam.cluster.x-k8s.io/ProtectAddress";
 /// Holds a claim until its address is given back.
 pub const RELEASE_ADDRESS: &str = "ipam.cluster.x-k8s.io/ReleaseAddress";
 
-/// Where [`webhook`] is served, as its configuration says.
+/// Where [`webhook()`] is served, as its configuration says.
 pub const WEBHOOK_URL: &str = "https://capi-ipam-in-cluster-webhook-service.capi-ipam-in-cluster-system.svc:443/validate-ipam-cluster-x-k8s-io-v1alpha2-inclusterippool";
 
 /// The provider's validating webhook, which reads by this client.
@@ -54,7 +54,7 @@ pub fn webhook(
     webhook::Webhook { client }
 }
 
-/// The configuration that has [`webhook`] asked at [`WEBHOOK_URL`].
+/// The configuration that has [`webhook()`] asked at [`WEBHOOK_URL`].
 pub fn webhook_configuration() -> ValidatingWebhookConfiguration {
     webhook::configuration(WEBHOOK_URL)
 }

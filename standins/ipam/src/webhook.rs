@@ -1,6 +1,6 @@
 //! The provider's validating webhook.
 //!
-//! Given by [`webhook`](crate::webhook) to whoever serves the API, who asks it about each pool that is
+//! Given by [`webhook`](crate::webhook()) to whoever serves the API, who asks it about each pool that is
 //! written or deleted. Must stay true: it decides by the question and by the addresses given out,
 //! never by what the stand-in itself remembers, so it answers whether or not the stand-in runs.
 
