@@ -42,7 +42,7 @@ use certs::Authority;
 use program::Program;
 
 /// How long anything of a cluster may take to become ready: far more than the seconds it needs.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How often a server that is starting is asked whether it has.
 const ASK: Duration = Duration::from_millis(50);

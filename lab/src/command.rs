@@ -16,7 +16,7 @@ use tokio::{io::AsyncWriteExt, process::Child, time};
 
 /// Longest that any command may take. Ordinary ones end in milliseconds; waits for a condition
 /// (`wait-until`) and downloads state bounds of their own below or above it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A command failed.
 #[derive(Debug, thiserror::Error)]

@@ -46,7 +46,7 @@ use crate::{Cluster, ClusterError, Guest, GuestError, Options, Progress, Site, S
 use backend::World;
 
 /// How long anything may take to become so: far more than it needs on a loaded machine.
-pub const PATIENCE: Duration = Duration::from_mins(1);
+pub const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The label that zones of the lab select trunk nodes by.
 const TRUNK_LABEL: &str = keys::TRUNK;

@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Seconds that the OVS and OVN tools wait for a condition or an answer.
-pub(crate) const TOOL_PATIENCE: &str = "--timeout=30";
+pub(crate) const TOOL_PATIENCE: &str = "--timeout=60";
 
 /// A switch's daemon cannot be ended.
 #[derive(Debug, thiserror::Error)]

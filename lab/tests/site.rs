@@ -14,7 +14,7 @@ use causeway_kubeovn::cni::{Cni, PodInterface, PodRef, PodSandbox, Trunk};
 use causeway_lab::{ClaimError, Options, Place, Progress, Site, SiteError, Vm, clear_leftovers};
 
 /// Longest wait for something that takes a few seconds.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 async fn site(name: &str, options: Options) -> Site {
     let begun = Instant::now();

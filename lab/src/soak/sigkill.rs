@@ -34,7 +34,7 @@ use crate::{
 };
 
 /// How long a run may take to look as it should.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 /// How often it is looked at.
 const LOOK: Duration = Duration::from_millis(250);
 /// How long an undisturbed run goes on after all is Ready: points fall there too.

@@ -42,7 +42,7 @@ use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 
 /// Longest wait for what takes milliseconds.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// Where everything namespaced is.
 pub const NAMESPACE: &str = "tenant-example";

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 /// Longest wait for what takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(40);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 async fn api() -> (KubeApi, Client) {
     let api = KubeApi::new(Clock::machine()).expect("the API starts");

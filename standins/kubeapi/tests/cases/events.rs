@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, assert_refused, causes, object, refusal, revision};
 
 /// Long enough for any server; a case that works never waits for it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 const CORE: &str = "v1";
 const OWN: &str = "events.k8s.io/v1";
