@@ -161,54 +161,34 @@ impl Path {
             ScenarioError::Missing(format!("{:?} is no gateway", workers.spec.gateway))
         })?;
         checks.say("\nVM w1 on pve1 and VM w2 on pve2 are on workers, VM d1 on data; pod db is on workers (node1), pod web on the overlay (node3, no trunk)");
-        checks.reaches("VM w1 → its gateway", w1, gateway).await?;
-        checks
-            .reaches("VM w1 → VM w2 on the other hypervisor", w1, w2.address())
-            .await?;
-        checks
-            .reaches("VM w1 → pod db on the same subnet", w1, db.address())
-            .await?;
-        checks.reaches("pod db → VM w2", db, w2.address()).await?;
-        checks
-            .reaches(
+        for (what, from, to) in [
+            ("VM w1 → its gateway", w1, gateway),
+            ("VM w1 → VM w2 on the other hypervisor", w1, w2.address()),
+            ("VM w1 → pod db on the same subnet", w1, db.address()),
+            ("pod db → VM w2", db, w2.address()),
+            (
                 "VM w1 → overlay pod web, node without trunk",
                 w1,
                 web.address(),
-            )
-            .await?;
-        checks
-            .reaches("overlay pod web → VM w2", web, w2.address())
-            .await?;
-        checks
-            .reaches("VM w1 → VM d1 through the router", w1, d1.address())
-            .await?;
-        checks
-            .reaches("VM d1 → pod db through the router", d1, db.address())
-            .await?;
-        checks
-            .reaches(
+            ),
+            ("overlay pod web → VM w2", web, w2.address()),
+            ("VM w1 → VM d1 through the router", w1, d1.address()),
+            ("VM d1 → pod db through the router", d1, db.address()),
+            (
                 "the other tenant's VM → its gateway, same address",
                 theirs,
                 gateway,
-            )
-            .await?;
-        checks
-            .never_reaches(
-                "VM w1 ✗ the other tenant's VM on its VLAN",
-                w1,
-                theirs.address(),
-            )
-            .await?;
-        checks
-            .never_reaches("the other tenant's VM ✗ VM w2", theirs, w2.address())
-            .await?;
-        checks
-            .never_reaches(
-                "VM w1 ✗ the other tenant's overlay pod",
-                w1,
-                their_web.address(),
-            )
-            .await?;
+            ),
+        ] {
+            checks.reaches(what, from, to).await?;
+        }
+        for (what, from, to) in [
+            ("VM w1 ✗ the other tenant's VM on its VLAN", w1, theirs),
+            ("the other tenant's VM ✗ VM w2", theirs, w2),
+            ("VM w1 ✗ the other tenant's overlay pod", w1, their_web),
+        ] {
+            checks.never_reaches(what, from, to.address()).await?;
+        }
         Ok(())
     }
 

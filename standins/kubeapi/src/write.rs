@@ -227,15 +227,7 @@ impl Desk<'_> {
         options: &Options,
         manager: &str,
     ) -> Result<Written, Failure> {
-        if manager.is_empty() {
-            let fault = FieldFault::required("fieldManager", "is required for apply patch");
-            return Err(Failure::invalid(
-                "meta.k8s.io",
-                "PatchOptions",
-                "",
-                &[fault],
-            ));
-        }
+        check_manager(manager)?;
         for warning in incoming::doubled_in_yaml(&options.doubles, options.unknown)? {
             self.visit.warn(warning);
         }
@@ -443,22 +435,7 @@ impl Desk<'_> {
             (Some(scale), Part::Scale) => scale.put(&shown, &mut new),
             _ => new = shown,
         }
-        match object::revision(&new) {
-            0 if kind.nature.updates_unconditionally() => {}
-            0 => {
-                let rule = "must be specified for an update";
-                let fault = FieldFault::invalid("metadata.resourceVersion", &0.into(), rule);
-                let resource = &kind.resource;
-                return Err(Failure::invalid(
-                    &resource.group,
-                    &resource.plural,
-                    target.name,
-                    &[fault],
-                ));
-            }
-            stated if stated != object::revision(old) => return Err(target.conflict(STALE)),
-            _ => {}
-        }
+        check_revision(target, old, &new)?;
         escalation::confirm(self.store, self.user, target, Some(old), &new)?;
         prepare_changed(target, old, &mut new);
         if !target.is_status() {
@@ -483,15 +460,10 @@ impl Desk<'_> {
         if differs_only_in_times(&new, old) {
             return Ok(std::sync::Arc::clone(old));
         }
-        let held = !object::finalizers(&new).is_empty()
-            || (kind.nature == Nature::Namespace && new.pointer("/spec/finalizers/0").is_some());
-        let last = object::is_deleting(old)
-            && old.pointer("/metadata/deletionGracePeriodSeconds") == Some(&0.into())
-            && !held;
         if options.dry_run {
             return Ok(new.into());
         }
-        if last {
+        if was_the_last_hold(kind, old, &new) {
             self.store.count(&self.user.name, &kind.name);
             return Ok(self.store.remove(&kind.resource, &new));
         }
@@ -551,4 +523,43 @@ fn refuse_uid(target: Target<'_>, new: &Value) -> Result<(), Failure> {
             "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
         ))),
     }
+}
+
+fn check_manager(manager: &str) -> Result<(), Failure> {
+    if !manager.is_empty() {
+        return Ok(());
+    }
+    let fault = FieldFault::required("fieldManager", "is required for apply patch");
+    let kind = "PatchOptions";
+    Err(Failure::invalid("meta.k8s.io", kind, "", &[fault]))
+}
+
+/// An update says what it is an update of, where its kind wants that.
+fn check_revision(target: Target<'_>, old: &Object, new: &Value) -> Result<(), Failure> {
+    let kind = target.kind;
+    match object::revision(new) {
+        0 if kind.nature.updates_unconditionally() => Ok(()),
+        0 => {
+            let rule = "must be specified for an update";
+            let fault = FieldFault::invalid("metadata.resourceVersion", &0.into(), rule);
+            let resource = &kind.resource;
+            Err(Failure::invalid(
+                &resource.group,
+                &resource.plural,
+                target.name,
+                &[fault],
+            ))
+        }
+        stated if stated != object::revision(old) => Err(target.conflict(STALE)),
+        _ => Ok(()),
+    }
+}
+
+/// Nothing holds a deleted object any longer.
+fn was_the_last_hold(kind: &Kind, old: &Object, new: &Value) -> bool {
+    let held = !object::finalizers(new).is_empty()
+        || (kind.nature == Nature::Namespace && new.pointer("/spec/finalizers/0").is_some());
+    object::is_deleting(old)
+        && old.pointer("/metadata/deletionGracePeriodSeconds") == Some(&0.into())
+        && !held
 }

@@ -205,28 +205,7 @@ fn hook_faults(hook: &Value, at: &str, found: &mut Vec<FieldFault>) {
             rule,
         ));
     }
-    for (field, allowed) in [
-        ("failurePolicy", &["Fail", "Ignore"][..]),
-        ("matchPolicy", &["Equivalent", "Exact"]),
-        ("reinvocationPolicy", &["IfNeeded", "Never"]),
-        ("sideEffects", &["None", "NoneOnDryRun"]),
-    ] {
-        let path = format!("{at}.{field}");
-        if field == "sideEffects" && text(field).is_empty() {
-            let detail = "must specify one of None, NoneOnDryRun";
-            found.push(FieldFault::required(path, detail));
-        } else if !text(field).is_empty() && !allowed.contains(&text(field)) {
-            let allowed: Vec<_> = allowed
-                .iter()
-                .map(|allowed| Value::from(*allowed))
-                .collect();
-            found.push(FieldFault::not_supported(
-                path,
-                &text(field).into(),
-                &allowed,
-            ));
-        }
-    }
+    choice_faults(hook, at, found);
     let seconds = hook
         .get("timeoutSeconds")
         .and_then(Value::as_i64)
@@ -251,6 +230,37 @@ fn hook_faults(hook: &Value, at: &str, found: &mut Vec<FieldFault>) {
             found.push(FieldFault::invalid(path, &expression, &error.to_string()));
         }
     }
+    version_faults(hook, at, found);
+}
+
+/// Fields that have one of a few words.
+fn choice_faults(hook: &Value, at: &str, found: &mut Vec<FieldFault>) {
+    let text = |field: &str| hook.get(field).and_then(Value::as_str).unwrap_or_default();
+    for (field, allowed) in [
+        ("failurePolicy", &["Fail", "Ignore"][..]),
+        ("matchPolicy", &["Equivalent", "Exact"]),
+        ("reinvocationPolicy", &["IfNeeded", "Never"]),
+        ("sideEffects", &["None", "NoneOnDryRun"]),
+    ] {
+        let path = format!("{at}.{field}");
+        if field == "sideEffects" && text(field).is_empty() {
+            let detail = "must specify one of None, NoneOnDryRun";
+            found.push(FieldFault::required(path, detail));
+        } else if !text(field).is_empty() && !allowed.contains(&text(field)) {
+            let allowed: Vec<_> = allowed
+                .iter()
+                .map(|allowed| Value::from(*allowed))
+                .collect();
+            found.push(FieldFault::not_supported(
+                path,
+                &text(field).into(),
+                &allowed,
+            ));
+        }
+    }
+}
+
+fn version_faults(hook: &Value, at: &str, found: &mut Vec<FieldFault>) {
     let versions = strings(hook.get("admissionReviewVersions"));
     let path = format!("{at}.admissionReviewVersions");
     if versions.is_empty() {

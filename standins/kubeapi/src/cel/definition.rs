@@ -72,6 +72,17 @@ fn rule_faults(
         ));
         return;
     }
+    word_faults(&text, schema, at, found);
+    expression_faults(rule, schema, at, uncorrelated, root, found);
+}
+
+/// What is said beside the expressions.
+fn word_faults<'a>(
+    text: &impl Fn(&str) -> &'a str,
+    schema: &Schema,
+    at: &str,
+    found: &mut Vec<FieldFault>,
+) {
     if text("message").trim().contains('\n') {
         let message = Value::from(text("message"));
         let detail = "must not contain line breaks";
@@ -106,14 +117,27 @@ fn rule_faults(
             "must be a valid path",
         ));
     }
+}
+
+fn expression_faults(
+    rule: &Value,
+    schema: &Schema,
+    at: &str,
+    uncorrelated: Option<&str>,
+    root: bool,
+    found: &mut Vec<FieldFault>,
+) {
     match Rule::read(rule, schema, root) {
         Ok(read) => {
             if let (true, Some(within)) = (read.uses_old, uncorrelated) {
                 let detail = format!(
                     "oldSelf cannot be used on the uncorrelatable portion of the schema within {within}"
                 );
-                let rule = Value::from(text("rule"));
-                found.push(FieldFault::invalid(format!("{at}.rule"), &rule, &detail));
+                found.push(FieldFault::invalid(
+                    format!("{at}.rule"),
+                    &rule["rule"],
+                    &detail,
+                ));
             }
             let optional = rule
                 .get("optionalOldSelf")

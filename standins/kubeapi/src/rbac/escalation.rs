@@ -34,44 +34,28 @@ pub(crate) fn confirm(
     let name = object::name(new);
     let refuse = |why: &str| Err(Failure::forbidden(GROUP, &resource.plural, name, why));
     let role = matches!(resource.plural.as_str(), "roles" | "clusterroles");
-    let (rules, verb, about) = if role {
-        let rules = new.get("rules").and_then(Value::as_array);
+    let rules = if role {
         // A POST has no name in its path.
-        (
-            rules.cloned().unwrap_or_default(),
-            "escalate",
-            (resource.plural.as_str(), target.name),
-        )
+        let about = (resource.plural.as_str(), target.name);
+        if may(store, user, target, "escalate", about) {
+            return Ok(());
+        }
+        let rules = new.get("rules").and_then(Value::as_array);
+        rules.cloned().unwrap_or_default()
     } else {
-        let text = |pointer| {
-            new.pointer(pointer)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
+        let text = |pointer| new.pointer(pointer).and_then(Value::as_str);
+        let kind = text("/roleRef/kind").unwrap_or_default();
+        let name = text("/roleRef/name").unwrap_or_default();
+        let plural = match kind {
+            "Role" => "roles",
+            _ => "clusterroles",
         };
-        let (kind, role) = (text("/roleRef/kind"), text("/roleRef/name"));
-        let plural = if kind == "Role" {
-            "roles"
-        } else {
-            "clusterroles"
-        };
-        let may_bind = may(store, user, target, "bind", (plural, role));
-        let rules = match role_rules(store, kind, target.namespace, role) {
-            _ if may_bind => return Ok(()),
-            Ok(rules) => rules,
-            Err(_) => {
-                let plural = if kind == "Role" {
-                    "roles"
-                } else {
-                    "clusterroles"
-                };
-                return Err(Failure::not_found(GROUP, plural, role));
-            }
-        };
-        (rules, "bind", (plural, role))
+        if may(store, user, target, "bind", (plural, name)) {
+            return Ok(());
+        }
+        role_rules(store, kind, target.namespace, name)
+            .map_err(|_| Failure::not_found(GROUP, plural, name))?
     };
-    if role && may(store, user, target, verb, about) {
-        return Ok(());
-    }
     if let Some(why) = excess(store, user, target.namespace, &rules) {
         return refuse(&why);
     }
