@@ -164,6 +164,9 @@ fn in_version(object: &Value, group: &str, version: &str) -> Value {
 impl Desk<'_> {
     /// Asks the mutating webhooks and returns the object as they leave it.
     pub(crate) fn mutate(&mut self, asked: Attributes<'_>) -> Result<Value, Failure> {
+        if self.visit.past_webhooks {
+            return Ok(asked.object.clone());
+        }
         let hooks = hooks::read(self.store, Phase::Mutating, &asked);
         let mut object = asked.object.clone();
         // Whom a change by another brings back, and who is to be asked again.
@@ -236,6 +239,9 @@ impl Desk<'_> {
 
     /// Asks the validating webhooks.
     pub(crate) fn validate(&mut self, asked: Attributes<'_>) -> Result<(), Failure> {
+        if self.visit.past_webhooks {
+            return Ok(());
+        }
         let hooks = hooks::read(self.store, Phase::Validating, &asked);
         let mut refused = None;
         let mut open = false;

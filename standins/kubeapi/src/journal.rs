@@ -6,12 +6,14 @@
 //! acknowledged write is ever lost; after a failed write nothing is answered any more.
 
 use std::{
+    fs::OpenOptions,
+    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread::JoinHandle,
 };
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, backends::FileBackend};
 use tokio::sync::watch;
 
 use crate::{kinds::Resource, object::Object, status::Failure, store::Key};
@@ -32,9 +34,9 @@ pub enum JournalError {
     /// An object in it.
     #[error("an object in the database is no JSON")]
     Object(#[from] serde_json::Error),
-    /// No thread to write it.
-    #[error("the thread that writes the database")]
-    Thread(#[from] std::io::Error),
+    /// The file, or no thread to write it.
+    #[error("the database file cannot be opened or written")]
+    File(#[from] std::io::Error),
 }
 
 /// How far the file has come.
@@ -102,7 +104,13 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens a file, making it if it is absent, and reads what it holds.
     pub(crate) fn open(path: &Path) -> Result<(Self, Saved), JournalError> {
-        let database = Database::create(path).map_err(redb::Error::from)?;
+        // There may be Secrets in it.
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let file = options.mode(0o600).open(path)?;
+        let file = FileBackend::new(file).map_err(redb::Error::from)?;
+        let database = Database::builder().create_with_backend(file);
+        let database = database.map_err(redb::Error::from)?;
         let saved = read(&database)?;
         let (sender, durable) = watch::channel(Durable {
             revision: saved.revision,

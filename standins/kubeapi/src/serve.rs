@@ -41,6 +41,7 @@ use crate::{
 use authority::Authority;
 pub use authority::AuthorityError;
 use kept::{Card, write_private};
+pub use kept::{ForeignKubeconfig, forget_server, remove_unfinished};
 
 /// The administrator's kubeconfig, in the directory given to [`KubeApi::serve`].
 const KUBECONFIG: &str = "kubeconfig";
@@ -69,9 +70,17 @@ pub enum ServeError {
     /// Certificates cannot be made.
     #[error("the certificates of the API server")]
     Authority(#[from] AuthorityError),
-    /// The kubeconfig cannot be written.
+    /// There is a kubeconfig that is not to be replaced.
+    #[error("{path} is left as it is: move it away, or use another directory")]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// Why it is not to be replaced.
+        source: ForeignKubeconfig,
+    },
+    /// A file cannot be written or removed.
     #[error("cannot write {path}")]
-    Kubeconfig {
+    File {
         /// Where.
         path: PathBuf,
         /// Why.
@@ -93,33 +102,40 @@ impl KubeApi {
     /// Serves the API by HTTPS on a loopback address and writes a kubeconfig for someone who may do
     /// everything into the directory, `kubeconfig`, mode 0600. The kubeconfig of an earlier server of
     /// the directory goes on working: the authority is the same, and so is port 0 (any port) as long
-    /// as nobody else has taken it.
+    /// as nobody else has taken it. A kubeconfig of anybody else's is left as it is.
     ///
     /// # Errors
-    /// [`ServeError`] if the address is not to be had or a file cannot be written.
+    /// [`ServeError`] if the address is not to be had, a file cannot be written or there is a
+    /// kubeconfig already that no server of the directory has written.
     pub async fn serve(&self, address: SocketAddr, dir: &Path) -> Result<Server, ServeError> {
         if !address.ip().is_loopback() {
             return Err(ServeError::NotLoopback(address));
         }
         let kubeconfig = dir.join(KUBECONFIG);
-        let card = Card::read(&kubeconfig);
+        let foreign = |source| ServeError::Foreign {
+            path: kubeconfig.clone(),
+            source,
+        };
+        let file = |(path, source)| ServeError::File { path, source };
+        remove_unfinished(dir).map_err(file)?;
+        let card = Card::read(dir).map_err(foreign)?;
         let listener = listen(address, card.as_ref()).await;
         let failed = |source| ServeError::Listen { address, source };
         let listener = listener.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        let (key, fresh) = kept::key(dir)?;
-        let authority = Arc::new(Authority::new(address, key)?);
+        let authority = Arc::new(Authority::new(address, kept::key(dir)?)?);
         let administrator = User::master(ADMINISTRATOR);
         match card {
-            Some(card) if !fresh && card.address == address => {
+            Some(card) if card.address == address => {
                 authority.admit(&card.certificate, &administrator);
+            }
+            Some(card) if !card.alone => {
+                return Err(foreign(ForeignKubeconfig::Shared(card.address)));
             }
             _ => {
                 let text = authority.kubeconfig(&administrator)?;
-                write_private(&kubeconfig, &text).map_err(|source| ServeError::Kubeconfig {
-                    path: kubeconfig.clone(),
-                    source,
-                })?;
+                let written = write_private(&kubeconfig, &text);
+                written.map_err(|source| file((kubeconfig.clone(), source)))?;
             }
         }
         let (stop, stopped) = watch::channel(false);
@@ -137,6 +153,19 @@ impl KubeApi {
             task: Some(tokio::spawn(site.listen(listener))),
         })
     }
+}
+
+/// The kubeconfig in a directory is one that a server there may use, or there is none. For those
+/// who have much to do before they serve.
+///
+/// # Errors
+/// [`ServeError::Foreign`] with why it is not.
+pub fn check_kubeconfig(dir: &Path) -> Result<(), ServeError> {
+    let foreign = |source| ServeError::Foreign {
+        path: dir.join(KUBECONFIG),
+        source,
+    };
+    Card::read(dir).map(drop).map_err(foreign)
 }
 
 /// Where the earlier server was, if any port will do and that one is free.

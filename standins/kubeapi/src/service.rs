@@ -64,6 +64,7 @@ pub enum DoorError {
 pub struct Door {
     inner: Arc<Inner>,
     user: Arc<User>,
+    past_webhooks: bool,
 }
 
 impl Door {
@@ -71,6 +72,15 @@ impl Door {
         Self {
             inner,
             user: Arc::new(user.authenticated()),
+            past_webhooks: false,
+        }
+    }
+
+    /// The same way, but no webhook is asked about what is written.
+    pub(crate) fn past_webhooks(self) -> Self {
+        Self {
+            past_webhooks: true,
+            ..self
         }
     }
 }
@@ -99,7 +109,7 @@ where
                 Ok(body) => body,
                 Err(failure) => return refusal(&failure, &[]),
             };
-            let visit = Visit::default();
+            let visit = Visit::new(door.past_webhooks);
             let asked = Asked {
                 inner: &door.inner,
                 user: &door.user,

@@ -47,7 +47,11 @@ impl Question {
 
 /// One request.
 #[derive(Debug, Default)]
-pub(crate) struct Visit(Mutex<Inner>);
+pub(crate) struct Visit {
+    /// No webhook is asked.
+    pub(super) past_webhooks: bool,
+    inner: Mutex<Inner>,
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -60,8 +64,16 @@ struct Inner {
 }
 
 impl Visit {
+    /// Of one who comes past the webhooks or not.
+    pub(crate) fn new(past_webhooks: bool) -> Self {
+        Self {
+            past_webhooks,
+            ..Self::default()
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Now, for the whole request.

@@ -28,6 +28,9 @@ use serde_json::json;
 
 use crate::User;
 
+/// The cluster's name in kubeconfigs.
+pub(super) const CLUSTER: &str = "causeway";
+
 /// Certificates cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
@@ -145,7 +148,7 @@ impl Authority {
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "causeway", "cluster": {
+            "clusters": [{"name": CLUSTER, "cluster": {
                 "server": format!("https://{}", self.address),
                 "certificate-authority-data": encode(self.issuer.pem()),
             }}],
@@ -153,8 +156,8 @@ impl Authority {
                 "client-certificate-data": encode(pair.certificate.pem()),
                 "client-key-data": encode(pair.key.serialize_pem()),
             }}],
-            "contexts": [{"name": "causeway", "context": {"cluster": "causeway", "user": user.name}}],
-            "current-context": "causeway",
+            "contexts": [{"name": CLUSTER, "context": {"cluster": CLUSTER, "user": user.name}}],
+            "current-context": CLUSTER,
         });
         Ok(format!("{config:#}\n"))
     }

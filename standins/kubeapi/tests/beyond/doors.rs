@@ -2,9 +2,12 @@
 
 use std::{path::Path, time::Duration};
 
-use causeway_kubeapi::{KubeApi, Server, User};
+use causeway_kubeapi::{KubeApi, Server, User, forget_server};
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{ConfigMap, Namespace, Node},
+};
 use kube::{
     Api, Client, Config, ResourceExt,
     api::{ListParams, PostParams, WatchEvent, WatchParams},
@@ -161,6 +164,89 @@ async fn a_kubeconfig_goes_on_working_with_the_next_server_of_its_directory() {
     drop(taken);
 }
 
+/// Another cluster's kubeconfig, and the same merged with one of ours behind it.
+fn merged(own: &Kubeconfig) -> (String, String) {
+    let theirs = Kubeconfig::from_yaml(
+        "{clusters: [{name: real, cluster: {server: 'https://10.0.0.1:6443'}}], \
+         users: [{name: me, user: {token: secret}}], current-context: real, \
+         contexts: [{name: real, context: {cluster: real, user: me}}]}",
+    );
+    let theirs = theirs.expect("a kubeconfig");
+    let text = |config: &Kubeconfig| serde_json::to_string(config).expect("JSON");
+    let both = theirs.clone().merge(own.clone()).expect("merged");
+    (text(&theirs), text(&both))
+}
+
+#[tokio::test]
+async fn a_kubeconfig_of_others_is_neither_replaced_nor_removed() {
+    let (api, dir) = (api(), tempfile::tempdir().expect("a directory"));
+    let any = "127.0.0.1:0".parse().expect("an address");
+    let server = serve(&api, dir.path()).await;
+    let (path, address) = (server.kubeconfig().to_owned(), server.address());
+    let own = Kubeconfig::read_from(&path).expect("the kubeconfig");
+    server.stop().await;
+    let (theirs, both) = merged(&own);
+
+    std::fs::write(&path, &both).expect("written");
+    let server = serve(&api, dir.path()).await;
+    assert_eq!((server.address(), read(&path)), (address, both.clone()));
+    server.stop().await;
+    let taken = std::net::TcpListener::bind(address).expect("the port is free");
+    let refused = api.serve(any, dir.path()).await.expect_err("refused");
+    assert!(refused.to_string().contains("move it away"), "{refused}");
+    drop(taken);
+    assert!(forget_server(dir.path()).expect("the key is removed"));
+    assert_eq!(read(&path), both);
+
+    // Now there is no key, then nothing of ours in it, then nothing that can be read.
+    for text in [&both, &theirs, "clusters: ["] {
+        std::fs::write(&path, text).expect("written");
+        api.serve(any, dir.path()).await.expect_err("refused");
+        assert!(!forget_server(dir.path()).expect("nothing is removed"));
+        assert_eq!(read(&path), *text);
+    }
+}
+
+#[tokio::test]
+async fn keys_that_a_killed_server_had_half_written_are_removed_by_the_next() {
+    let (api, dir) = (api(), tempfile::tempdir().expect("a directory"));
+    let halves = ["authority.new", "kubeconfig.new"].map(|name| dir.path().join(name));
+    for half in &halves {
+        std::fs::write(half, "half a key").expect("written");
+    }
+    serve(&api, dir.path()).await.stop().await;
+    assert!(halves.iter().all(|half| !half.exists()));
+}
+
+#[tokio::test]
+async fn who_comes_past_webhooks_can_write_where_a_webhook_is_gone() {
+    let api = api();
+    let gone = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "gone"},
+        "webhooks": [{
+            "name": "gone.causeway.dev",
+            "clientConfig": {"url": "https://127.0.0.1:1/gone"},
+            "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"],
+                "resources": ["configmaps"]}],
+            "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+        }],
+    });
+    let gone = serde_json::from_value(gone).expect("an object");
+    let hooks: Api<ValidatingWebhookConfiguration> = Api::all(api.client("test"));
+    hooks
+        .create(&PostParams::default(), &gone)
+        .await
+        .expect("made");
+    let maps = |client| -> Api<ConfigMap> { Api::default_namespaced(client) };
+    let (params, one) = (PostParams::default(), config_map("one"));
+    let asked = maps(api.client("test"));
+    assert_eq!(code(asked.create(&params, &one).await), 500);
+    let past = maps(api.client_past_webhooks("test"));
+    past.create(&params, &one).await.expect("nobody is asked");
+}
+
 #[tokio::test]
 async fn watches_by_https_show_changes_at_once_and_end_with_the_server() {
     let api = api();
@@ -300,6 +386,16 @@ async fn a_file_is_one_processs_at_a_time() {
     let path = dir.path().join("api.redb");
     let _first = KubeApi::open(&path, clock()).expect("a stand-in");
     assert!(KubeApi::open(&path, clock()).is_err());
+}
+
+#[tokio::test]
+async fn a_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("api.redb");
+    let _api = KubeApi::open(&path, clock()).expect("a stand-in");
+    let mode = std::fs::metadata(&path).expect("it").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
