@@ -152,12 +152,14 @@ impl Embedded {
             .iter()
             .map(|node| (node.name.clone(), node.trunk))
             .collect();
+        backend.check()?;
         let site = Site::start(name, options, progress.clone()).await?;
         let world = World::start(backend, name, &progress).await?;
         let admin = world.client("admin").await?;
+        let kubelet = world.founder().await?;
         for (name, trunk) in &trunk_nodes {
             let chassis = site.chassis(name)?;
-            make_node(&admin, name, chassis, *trunk).await?;
+            make_node(&kubelet, name, chassis, *trunk).await?;
         }
         let northbound = OvnClient::start(
             remote(&site.nb_remote()),
@@ -373,9 +375,8 @@ impl Embedded {
     /// [`EmbeddedError::Site`] with what stays.
     pub async fn stop(mut self) -> Result<(), EmbeddedError> {
         self.stop_controllers().await;
-        if let Some(kube_ovn) = self.kube_ovn.take() {
-            kube_ovn.stop().await;
-        }
+        // Not stopped: a pass may be waiting for a switch, and the switches go now.
+        drop(self.kube_ovn.take());
         let world = self.world.stop().await;
         self.site.stop()?;
         world

@@ -8,7 +8,7 @@ use std::{
 
 use causeway_api::{apps_crds, crds, foreign_crds, ipam::InClusterIPPool};
 use causeway_ipam::{Ipam, WEBHOOK_URL, webhook, webhook_configuration};
-use causeway_kubeapi::{Clock, GarbageCollector, KubeApi, Server};
+use causeway_kubeapi::{Clock, GarbageCollector, KubeApi, Server, check_kubeconfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -32,8 +32,21 @@ pub enum Backend {
     Real,
 }
 
+impl Backend {
+    /// What keeps it from starting and can be told before anything is built.
+    pub(super) fn check(&self) -> Result<(), EmbeddedError> {
+        match self {
+            Self::Kept(file) => Ok(file.parent().map_or(Ok(()), check_kubeconfig)?),
+            Self::StandIn | Self::Real => Ok(()),
+        }
+    }
+}
+
 /// Those whose roles are not written yet.
 const TRUSTED: [&str; 2] = ["causeway", "kube-ovn"];
+
+/// Who makes what is there before anybody comes.
+const FOUNDER: &str = "admin";
 
 /// Whose the definitions are.
 const MANAGER: &str = "causeway-up";
@@ -85,11 +98,10 @@ impl World {
     ) -> Result<Self, EmbeddedError> {
         progress.step("starting the API, Kube-OVN and IPAM stand-ins");
         let collector = api.collect_in_background();
-        // Before the first write: a configuration that was kept asks it already.
         api.webhook(WEBHOOK_URL, webhook(api.client("ipam")));
-        let admin = api.client("admin");
-        define(&admin, |_| true).await?;
-        apply(&Api::all(admin), &webhook_configuration()).await?;
+        let founder = api.client_past_webhooks(FOUNDER);
+        define(&founder, |_| true).await?;
+        apply(&Api::all(founder), &webhook_configuration()).await?;
         let ipam = Ipam::start(api.client("ipam"));
         let server = match dir {
             Some(dir) => Some(api.serve((Ipv4Addr::LOCALHOST, 0).into(), dir).await?),
@@ -109,6 +121,15 @@ impl World {
             Self::StandIn { api, .. } => Ok(api.client(identity)),
             Self::Real(cluster) if identity == "admin" => Ok(cluster.admin().await?),
             Self::Real(cluster) => Ok(cluster.client(identity).await?),
+        }
+    }
+
+    /// A client for what has to be there before anybody can come in. The stand-in asks no webhook
+    /// about it: a configuration that was kept may name one that is gone, and could never be removed.
+    pub(super) async fn founder(&self) -> Result<Client, EmbeddedError> {
+        match self {
+            Self::StandIn { api, .. } => Ok(api.client_past_webhooks(FOUNDER)),
+            Self::Real(_) => self.client(FOUNDER).await,
         }
     }
 
