@@ -2,8 +2,9 @@
 //! One process at a time holds it.
 //!
 //! Called by `causeway up`, `demo --keep` and `down`. Must stay true: the kernel's lock on the file
-//! `lock` says whether somebody holds the directory, the file's text only who; a process is ended
-//! through a handle, and only if it is the one that the file means, so a reused number is not hit.
+//! `lock` says whether somebody holds the directory, the file's text only who, if it may be ended
+//! (`down` writes no number); a process is ended through a handle, and only if it is the one that
+//! the file means, so a reused number is not hit.
 
 use std::{
     fmt,
@@ -15,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use causeway_kubeapi::{forget_server, remove_unfinished};
 use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
 use sha2::{Digest, Sha256};
 
@@ -26,7 +28,7 @@ use crate::{
 /// Everything in the API.
 const OBJECTS: &str = "api.redb";
 const LOCK: &str = "lock";
-/// What stays when nothing runs; `forget` removes it.
+/// What stays when nothing runs; `forget` removes it, except for a kubeconfig of others.
 const KEPT: [&str; 3] = [OBJECTS, "kubeconfig", "authority.key"];
 
 /// Longest that a process may take to end by itself. Ordinary is half a second; one that is being
@@ -82,7 +84,7 @@ pub enum Holder {
         /// When it started, in the kernel's ticks: tells it from a later process of that number.
         started: u64,
     },
-    /// It has not written its number yet.
+    /// It has not written its number yet, or is a `down`, which is not to be ended.
     Unknown,
 }
 
@@ -90,7 +92,7 @@ impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Process { pid, .. } => write!(f, "process {pid}"),
-            Self::Unknown => f.write_str("a process that is just starting"),
+            Self::Unknown => f.write_str("a process that is just starting or ending"),
         }
     }
 }
@@ -135,13 +137,7 @@ impl State {
     /// # Errors
     /// [`StateError::File`] if the path means nothing.
     pub fn at(path: &Path) -> Result<Self, StateError> {
-        let named = |source| file_error("find", path, source);
-        let dir = match fs::canonicalize(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                std::path::absolute(path).map_err(named)?
-            }
-            other => other.map_err(named)?,
-        };
+        let dir = whole(path).map_err(|source| file_error("find", path, source))?;
         Ok(Self { dir })
     }
 
@@ -181,9 +177,12 @@ impl State {
         let made = maker.recursive(true).mode(0o700).create(&self.dir);
         made.map_err(|source| file_error("make", &self.dir, source))?;
         // Its path can be told whole only now.
-        let state = Self::at(&self.dir)?;
-        let file = state.lock()?;
-        Ok(Held { state, file })
+        let mut held = Self::at(&self.dir)?.lock()?;
+        let pid = getpid();
+        let since = started(pid).unwrap_or_default();
+        let written = writeln!(held.file, "{} {since}", pid.as_raw_nonzero());
+        written.map_err(|source| file_error("write", &held.state.dir.join(LOCK), source))?;
+        Ok(held)
     }
 
     /// Ends who holds the directory and removes what a killed holder left. Waits, within a bound,
@@ -202,9 +201,9 @@ impl State {
         }
         let deadline = Instant::now() + END + DEATH;
         let mut ended = None;
-        let file = loop {
+        let held = loop {
             match self.lock() {
-                Ok(file) => break file,
+                Ok(held) => break held,
                 Err(StateError::Held { holder, dir }) => {
                     if Instant::now() > deadline {
                         return Err(StateError::Held { holder, dir });
@@ -218,10 +217,7 @@ impl State {
                 Err(error) => return Err(error),
             }
         };
-        let held = Held {
-            state: self.clone(),
-            file,
-        };
+        remove_unfinished(&self.dir).map_err(stays)?;
         let found = clear_leftovers(&held.state.site())?;
         Ok(match ended {
             Some(ended) => ended,
@@ -238,12 +234,11 @@ impl State {
         if !self.dir.exists() {
             return Ok(false);
         }
-        let held = self.hold()?;
-        let dir = held.state.dir.clone();
-        let mut found = false;
-        for name in KEPT {
-            found |= remove_file(&dir.join(name))?;
-        }
+        let held = self.lock()?;
+        let dir = self.dir;
+        let mut found = remove_file(&dir.join(OBJECTS))?;
+        remove_unfinished(&dir).map_err(stays)?;
+        found |= forget_server(&dir).map_err(stays)?;
         drop(held);
         match fs::remove_dir(&dir) {
             // What else is in there is not ours.
@@ -254,7 +249,8 @@ impl State {
         }
     }
 
-    fn lock(&self) -> Result<File, StateError> {
+    /// Holds it for the moment, if it is there, and says nothing of this process.
+    fn lock(&self) -> Result<Held, StateError> {
         let path = self.dir.join(LOCK);
         let failed = |source| file_error("lock", &path, source);
         // Again for as long as those who had it remove it between our opening and our locking.
@@ -276,12 +272,12 @@ impl State {
             }
             let ours = file.metadata().map_err(failed)?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
-                let pid = getpid();
-                let since = started(pid).unwrap_or_default();
-                file.set_len(0)
-                    .and_then(|()| writeln!(file, "{} {since}", pid.as_raw_nonzero()))
-                    .map_err(failed)?;
-                return Ok(file);
+                // What a killed one wrote.
+                file.set_len(0).map_err(failed)?;
+                return Ok(Held {
+                    state: self.clone(),
+                    file,
+                });
             }
         }
     }
@@ -355,6 +351,27 @@ fn end_holder(holder: Holder) -> io::Result<Option<bool>> {
     ))
 }
 
+/// The path without links, as far as it is there: what is not there yet must have the same name as
+/// when it is.
+fn whole(path: &Path) -> io::Result<PathBuf> {
+    let path = std::path::absolute(path)?;
+    for there in path.ancestors() {
+        match fs::canonicalize(there) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+            Ok(found) => {
+                let rest = path.strip_prefix(there).unwrap_or(Path::new(""));
+                return Ok(found.components().chain(rest.components()).collect());
+            }
+        }
+    }
+    Ok(path)
+}
+
+fn stays((path, source): (PathBuf, io::Error)) -> StateError {
+    file_error("remove", &path, source)
+}
+
 fn remove_file(path: &Path) -> Result<bool, StateError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
@@ -417,6 +434,34 @@ mod tests {
         drop(held);
         assert!(!state.dir().join(LOCK).exists());
         state.hold().expect("it is free again");
+    }
+
+    #[test]
+    fn a_down_says_of_itself_nothing_by_which_another_could_end_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let state = State::at(folder.path()).expect("a path");
+        fs::write(state.dir().join(LOCK), "1 1").expect("what a killed one left");
+        let _down = state.lock().expect("it is free");
+        let refused = state.clone().hold().expect_err("it is locked");
+        let StateError::Held { holder, .. } = refused else {
+            unreachable!("{refused}");
+        };
+        assert_eq!(holder, Holder::Unknown);
+        assert_eq!(end_holder(holder).expect("looked at"), None);
+    }
+
+    #[test]
+    fn a_state_has_the_same_site_before_it_is_there_though_its_parent_is_a_link() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let real = folder.path().join("real");
+        let link = folder.path().join("link");
+        fs::create_dir(&real).expect("made");
+        std::os::unix::fs::symlink(&real, &link).expect("linked");
+        let at = |path: PathBuf| State::at(&path).expect("a path");
+        let before = at(link.join("a/b"));
+        assert_eq!(before.dir(), at(real.join("a/b")).dir());
+        fs::create_dir_all(before.dir()).expect("made");
+        assert_eq!(before.site(), at(link.join("a/b")).site());
     }
 
     #[test]

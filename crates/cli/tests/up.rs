@@ -16,10 +16,13 @@ use causeway_lab::{
     embedded::apply_documents,
     up::{Up, client, traces},
 };
-use k8s_openapi::api::core::v1::{ConfigMap, Node};
+use k8s_openapi::api::{
+    admissionregistration::v1::ValidatingWebhookConfiguration,
+    core::v1::{ConfigMap, Node},
+};
 use kube::{
     Api, ResourceExt,
-    api::{ListParams, PostParams},
+    api::{DeleteParams, ListParams, PostParams},
 };
 use rustix::process::Signal;
 use serde_json::json;
@@ -75,6 +78,34 @@ fn assert_nothing_is_left(state: &State) {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Names of what is in the directory.
+fn names(state: &State) -> Vec<String> {
+    let entries = fs::read_dir(state.dir()).expect("it is there");
+    let name = |entry: std::io::Result<fs::DirEntry>| entry.expect("an entry").file_name();
+    let mut names: Vec<_> = entries
+        .map(|entry| name(entry).to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whoever writes nodes or definitions must ask somebody who is not there.
+fn gone_webhook() -> ValidatingWebhookConfiguration {
+    let rule = |group, resource| {
+        json!({"apiGroups": [group], "apiVersions": ["*"], "operations": ["*"],
+            "resources": [resource]})
+    };
+    let webhook = json!({
+        "name": "gone.causeway.dev",
+        "clientConfig": {"url": "https://127.0.0.1:1/gone"},
+        "rules": [rule("", "nodes/*"), rule("", "nodes"),
+            rule("apiextensions.k8s.io", "customresourcedefinitions")],
+        "failurePolicy": "Fail", "sideEffects": "None", "admissionReviewVersions": ["v1"],
+    });
+    let gone = json!({"metadata": {"name": "gone"}, "webhooks": [webhook]});
+    serde_json::from_value(gone).expect("an object")
+}
+
 fn config_map(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}})).expect("an object")
 }
@@ -127,6 +158,31 @@ async fn what_is_made_through_the_kubeconfig_is_there_again_and_down_leaves_noth
     assert!(status.success(), "Ctrl-C: {status}");
     assert_nothing_is_left(state);
     assert!(state.has_objects());
+    down(state, &["--forget"]);
+    assert!(!state.dir().exists());
+}
+
+#[tokio::test]
+async fn a_kept_webhook_that_is_gone_can_be_removed_through_the_next_up() {
+    let place = Place::new();
+    let state = &place.state;
+    let mut up = start(state);
+    up.ready().await.expect("up");
+    let hooks = |client| -> Api<ValidatingWebhookConfiguration> { Api::all(client) };
+    let through = hooks(client(state).await.expect("a client"));
+    let (params, gone) = (PostParams::default(), gone_webhook());
+    let made = through.create(&params, &gone);
+    made.await.expect("made");
+    up.end(Signal::KILL).await.expect("killed");
+
+    let mut up = start(state);
+    up.ready().await.expect("up again");
+    let through = hooks(client(state).await.expect("a client"));
+    let params = DeleteParams::default();
+    let removed = through.delete("gone", &params);
+    removed.await.expect("removed");
+    up.end(Signal::TERM).await.expect("ended");
+    assert_nothing_is_left(state);
 }
 
 #[tokio::test]
@@ -181,11 +237,25 @@ fn down_where_nothing_runs_says_so_and_forgets_only_when_told() {
     assert!(state.has_objects());
     let said = down(state, &["--forget"]);
     assert!(said.contains("forgotten"), "{said}");
-    let names = fs::read_dir(state.dir()).expect("what is not ours stays");
-    let names: Vec<_> = names
-        .map(|entry| entry.expect("an entry").file_name())
-        .collect();
-    assert_eq!(names, ["notes.txt"]);
+    // None that an `up` here has written.
+    assert_eq!(names(state), ["kubeconfig", "notes.txt"]);
+}
+
+#[test]
+fn up_does_not_begin_where_there_is_a_kubeconfig_of_others_and_makes_nothing_there() {
+    let place = Place::new();
+    let state = &place.state;
+    fs::create_dir(state.dir()).expect("made");
+    let theirs = "{clusters: [{name: real, cluster: {server: 'https://10.0.0.1:6443'}}]}";
+    let path = state.dir().join("kubeconfig");
+    fs::write(&path, theirs).expect("written");
+    let refused = causeway(&["up"], state);
+    assert_eq!(refused.status.code(), Some(2));
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(words.contains("kubeconfig is left as it is"), "{words}");
+    down(state, &["--forget"]);
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), theirs);
+    assert_eq!(names(state), ["kubeconfig"]);
 }
 
 #[test]
