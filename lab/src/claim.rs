@@ -2,8 +2,9 @@
 //!
 //! Called by `Site::start` first and by its `drop` last. Everything that a site makes is a process
 //! in one of its namespaces or with its mark, a device in a namespace, or a file in its run
-//! directory, so removing these removes the site. Must stay true: a namespace is written to the record before it is made, and
-//! none is made after [`Claim::clear`] began.
+//! directory, so removing these removes the site. Must stay true: a namespace is written to the
+//! record before it is made, and none is made after [`Claim::clear`] began; the name is given up
+//! only when nothing of the site is left.
 
 use std::{
     fs, io,
@@ -80,9 +81,26 @@ pub enum ClaimError {
 pub(crate) struct Claim {
     name: String,
     dir: PathBuf,
-    /// The name in the kernel, which frees it when the process dies, however it dies; `None` once
-    /// the site has ended. The mutex is held while a namespace is made or removed.
-    lock: Mutex<Option<UnixListener>>,
+    /// Held while a namespace is made or removed.
+    lock: Mutex<Right>,
+}
+
+/// How far the site is.
+#[derive(Debug)]
+enum Right {
+    /// It may make things. The name in the kernel, which frees it when the process dies, however it
+    /// dies.
+    Makes(UnixListener),
+    /// It may not any more, and something of it may still be there.
+    Ends(UnixListener),
+    /// Nothing is there.
+    Ended,
+}
+
+impl Right {
+    fn may_make(&self) -> bool {
+        matches!(self, Self::Makes(_))
+    }
 }
 
 static LIVE: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
@@ -111,7 +129,7 @@ impl Claim {
             Ok(lock) => Ok(Self {
                 name: name.to_owned(),
                 dir: Path::new(RUN).join(name),
-                lock: Mutex::new(Some(lock)),
+                lock: Mutex::new(Right::Makes(lock)),
             }),
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 Err(ClaimError::Running(name.to_owned()))
@@ -149,8 +167,8 @@ impl Claim {
     }
 
     fn make(&self, netns: &Netns) -> Result<bool, ClaimError> {
-        let lock = unpoisoned(&self.lock);
-        if lock.is_none() {
+        let right = unpoisoned(&self.lock);
+        if !right.may_make() {
             return Err(ClaimError::Ended(self.name.clone()));
         }
         let known = self.recorded()?.contains(netns);
@@ -183,8 +201,8 @@ impl Claim {
     /// Starts a process that bears this claim's [mark](crate::processes::MARK) and not one of its
     /// namespaces. Must be called within a tokio runtime.
     pub(crate) fn spawn(&self, command: std::process::Command) -> Result<Child, ClaimError> {
-        let lock = unpoisoned(&self.lock);
-        if lock.is_none() {
+        let right = unpoisoned(&self.lock);
+        if !right.may_make() {
             return Err(ClaimError::Ended(self.name.clone()));
         }
         let words = command.get_program().to_string_lossy().into_owned();
@@ -198,13 +216,17 @@ impl Claim {
         })
     }
 
-    /// Ends the site: its processes, its namespaces, its files. Blocks; fine if called again.
+    /// Ends the site: its processes, its namespaces, its files. Blocks; fine if called again, and
+    /// what has failed is tried again then.
     pub(crate) fn clear(&self) -> Result<(), ClaimError> {
-        let mut lock = unpoisoned(&self.lock);
-        match lock.take() {
-            Some(_held) => self.remove_everything(),
-            None => Ok(()),
+        let mut right = unpoisoned(&self.lock);
+        match std::mem::replace(&mut *right, Right::Ended) {
+            Right::Makes(name) | Right::Ends(name) => *right = Right::Ends(name),
+            Right::Ended => return Ok(()),
         }
+        self.remove_everything()?;
+        *right = Right::Ended;
+        Ok(())
     }
 
     fn remove_everything(&self) -> Result<(), ClaimError> {
@@ -222,6 +244,7 @@ impl Claim {
         kill_all_in(namespaces).map_err(|source| self.not_killed(source))?;
         for netns in namespaces.iter().filter(|netns| netns.path().exists()) {
             Run::new("ip")
+                .env(MARK, &self.name)
                 .args(["netns", "delete", netns.name()])
                 .stdout_blocking()?;
         }

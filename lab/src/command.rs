@@ -1,11 +1,13 @@
 //! One command of the machine, run to its end within a bound.
 //!
 //! Called by everything in the lab. Must stay true: no command runs for ever, and a failure says
-//! which command, how it ended and what it wrote.
+//! which command, how it ended and what it wrote; a Ctrl-C in the terminal is for this process to
+//! act on and hits no command, least of all one that removes something.
 
 use std::{
     ffi::{OsStr, OsString},
     io,
+    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Output, Stdio},
     time::Duration,
@@ -59,6 +61,7 @@ pub(crate) struct Run {
     input: Option<String>,
     dir: Option<PathBuf>,
     bound: Duration,
+    own_group: bool,
 }
 
 impl Run {
@@ -70,6 +73,7 @@ impl Run {
             input: None,
             dir: None,
             bound: PATIENCE,
+            own_group: true,
         }
     }
 
@@ -96,6 +100,12 @@ impl Run {
 
     pub(crate) fn bound(mut self, bound: Duration) -> Self {
         self.bound = bound;
+        self
+    }
+
+    /// Ctrl-C ends it after all: a download that belongs to no site, which nothing else would end.
+    pub(crate) fn ended_by_terminal(mut self) -> Self {
+        self.own_group = false;
         self
     }
 
@@ -166,6 +176,9 @@ impl Run {
             .stderr(Stdio::piped());
         if let Some(dir) = &self.dir {
             tool.current_dir(dir);
+        }
+        if self.own_group {
+            tool.process_group(0);
         }
         tool
     }

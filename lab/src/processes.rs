@@ -1,7 +1,7 @@
 //! Ending processes for certain: by what they are, never by their number alone.
 //!
-//! Called by [`crate::claim`], [`crate::netns`] and [`crate::state`]. Must stay true: a process is looked at again
-//! through the handle that is signalled, so a reused number cannot be hit.
+//! Called by [`crate::claim`], [`crate::netns`] and [`crate::state`]. Must stay true: a process is
+//! looked at again through the handle that is signalled, so a reused number cannot be hit.
 
 use std::{
     ffi::OsStr,

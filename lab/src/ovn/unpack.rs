@@ -166,6 +166,7 @@ async fn fill(folder: &Path, progress: &Progress) -> Result<(), UnpackError> {
     for deb in files(&debs)? {
         Run::new("dpkg")
             .args(["--extract".as_ref(), deb.as_os_str(), root.as_os_str()])
+            .ended_by_terminal()
             .stdout()
             .await?;
     }
@@ -205,6 +206,7 @@ fn apt_get(apt: &Path) -> Run {
         .args(["-q"])
         .args(options)
         .bound(DOWNLOAD)
+        .ended_by_terminal()
 }
 
 fn files(dir: &Path) -> Result<Vec<PathBuf>, UnpackError> {
