@@ -351,6 +351,7 @@ impl<C: Cni> Daemon<C> {
         // A node that begins anew makes the sandboxes of its running pods again.
         let runs = phase == Some("Running");
         if runs && self.cni.is_plugged(&self.reference(name)).await? {
+            self.plugged.insert(name.clone(), uid);
             return Ok(());
         }
         let Some((interfaces, address)) = self.interfaces(name, &pod)? else {
