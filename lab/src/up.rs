@@ -20,6 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader, Lines},
     process::{Child, ChildStdout, Command},
+    task::JoinHandle,
     time::timeout,
 };
 
@@ -27,6 +28,9 @@ use crate::{State, processes::is_marked};
 
 /// Longest that it may take to start or end. Ordinary are 3 s and half a second.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Longest that it may take before, where OVN has to be downloaded first.
+const DOWNLOAD: Duration = Duration::from_mins(15);
 
 /// How the last line begins that it writes once it is ready.
 const READY: &str = "Ctrl-C or `causeway down";
@@ -49,8 +53,8 @@ pub enum UpError {
         said: String,
     },
     /// It hangs.
-    #[error("`causeway up` does not {0} within {within} s", within = PATIENCE.as_secs())]
-    TooLong(&'static str),
+    #[error("`causeway up` does not {0} within {within} s", within = .1.as_secs())]
+    TooLong(&'static str, Duration),
     /// The kubeconfig.
     #[error("the kubeconfig {} cannot be used", path.display())]
     Kubeconfig {
@@ -67,10 +71,14 @@ pub enum UpError {
 pub struct Up {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
+    /// It has begun to build its site, and what it wrote until then.
+    begun: Option<Vec<String>>,
+    /// Read all the time, so that it never waits for a reader.
+    errors: JoinHandle<io::Result<String>>,
 }
 
 impl Up {
-    /// Starts it.
+    /// Starts it. Must be called within a tokio runtime.
     ///
     /// # Errors
     /// [`UpError::Process`] if the program cannot be run.
@@ -94,10 +102,19 @@ impl Up {
             .kill_on_drop(true)
             .spawn()
             .map_err(failed)?;
-        let output = child.stdout.take();
-        let output = output.ok_or_else(|| failed(io::Error::other("it has no output")))?;
-        let lines = BufReader::new(output).lines();
-        Ok(Self { child, lines })
+        let (Some(output), Some(mut errors)) = (child.stdout.take(), child.stderr.take()) else {
+            return Err(failed(io::Error::other("it has no output")));
+        };
+        let errors = tokio::spawn(async move {
+            let mut text = String::new();
+            errors.read_to_string(&mut text).await.map(|_| text)
+        });
+        Ok(Self {
+            child,
+            lines: BufReader::new(output).lines(),
+            begun: None,
+            errors,
+        })
     }
 
     /// Waits until it says that it is up; what it wrote until then.
@@ -105,7 +122,10 @@ impl Up {
     /// # Errors
     /// [`UpError`] if it ends or hangs instead.
     pub async fn ready(&mut self) -> Result<Vec<String>, UpError> {
-        self.until(READY).await
+        self.building().await?;
+        let mut said = self.begun.take().unwrap_or_default();
+        said.extend(self.until(READY, PATIENCE).await?);
+        Ok(said)
     }
 
     /// Waits until its site is being built.
@@ -113,11 +133,14 @@ impl Up {
     /// # Errors
     /// [`UpError`] if it ends or hangs instead.
     pub async fn building(&mut self) -> Result<(), UpError> {
-        self.until(BUILDING).await.map(drop)
+        if self.begun.is_none() {
+            self.begun = Some(self.until(BUILDING, DOWNLOAD).await?);
+        }
+        Ok(())
     }
 
     /// Lines up to the first that begins so, with it.
-    async fn until(&mut self, start: &str) -> Result<Vec<String>, UpError> {
+    async fn until(&mut self, start: &str, within: Duration) -> Result<Vec<String>, UpError> {
         let mut said = Vec::new();
         let lines = async {
             while let Some(line) = self.lines.next_line().await? {
@@ -129,8 +152,8 @@ impl Up {
             }
             Ok(false)
         };
-        match timeout(PATIENCE, lines).await {
-            Err(_) => Err(UpError::TooLong("get ready")),
+        match timeout(within, lines).await {
+            Err(_) => Err(UpError::TooLong("get ready", within)),
             Ok(Err(source)) => Err(UpError::Process("read from", source)),
             Ok(Ok(true)) => Ok(said),
             Ok(Ok(false)) => Err(self.why_ended(&said).await?),
@@ -138,13 +161,15 @@ impl Up {
     }
 
     async fn why_ended(&mut self, said: &[String]) -> Result<UpError, UpError> {
-        let mut errors = String::new();
-        if let Some(mut stderr) = self.child.stderr.take() {
-            let read = stderr.read_to_string(&mut errors).await;
-            read.map_err(|source| UpError::Process("read from", source))?;
-        }
+        let status = self.ended().await?;
+        let failed = |source| UpError::Process("read from", source);
+        let errors = match timeout(PATIENCE, &mut self.errors).await {
+            Err(_) => return Err(UpError::TooLong("close its output", PATIENCE)),
+            Ok(Err(error)) => return Err(failed(error.into())),
+            Ok(Ok(read)) => read.map_err(failed)?,
+        };
         Ok(UpError::Ended {
-            status: self.ended().await?,
+            status,
             said: format!("{}\n{errors}", said.join("\n")),
         })
     }
@@ -174,7 +199,7 @@ impl Up {
     pub async fn ended(&mut self) -> Result<ExitStatus, UpError> {
         match timeout(PATIENCE, self.child.wait()).await {
             Ok(status) => status.map_err(|source| UpError::Process("wait for", source)),
-            Err(_) => Err(UpError::TooLong("end")),
+            Err(_) => Err(UpError::TooLong("end", PATIENCE)),
         }
     }
 }

@@ -39,6 +39,9 @@ const PATIENCE: Duration = Duration::from_mins(3);
 const LOOK: Duration = Duration::from_millis(250);
 /// How long an undisturbed run goes on after all is Ready: points fall there too.
 const AFTER: Duration = Duration::from_secs(1);
+/// How many times in a row it must look the same to count as settled: each is a moment after the
+/// one before, so that no pass is under way across all of them.
+const EQUAL: usize = 3;
 /// Differences that a line shows.
 const SHOWN: usize = 3;
 
@@ -428,12 +431,18 @@ async fn all_ready(client: &Client) -> Result<(), SoakError> {
 async fn settled(state: &State, client: &Client, ovn: &Ovn) -> Result<Picture, SoakError> {
     let deadline = Instant::now() + PATIENCE;
     let mut picture = Picture::take(state, client, ovn).await?;
+    let mut equal = 1;
     loop {
         sleep(AFTER).await;
         let next = Picture::take(state, client, ovn).await?;
         if next == picture {
-            return Ok(picture);
+            equal += 1;
+            if equal == EQUAL {
+                return Ok(picture);
+            }
+            continue;
         }
+        equal = 1;
         if Instant::now() > deadline {
             let difference = picture.difference(&next);
             return Err(SoakError::Never(format!(
