@@ -14,7 +14,10 @@ use causeway_lab::{
     scenarios::{Checks, DEMO, ScenarioError},
 };
 
-use crate::{state, up};
+use crate::{
+    state,
+    up::{self, say},
+};
 
 /// Show the whole path on this machine: a tenant's YAML goes in, real packets flow.
 ///
@@ -23,7 +26,7 @@ use crate::{state, up};
 /// away at the end, also after Ctrl-C. The exit code is 0 if every line is as it should be.
 ///
 /// With --keep everything stays up after the last line, VMs and pods too, as with `causeway up`,
-/// until Ctrl-C or `causeway down`.
+/// until Ctrl-C or `causeway down`; the exit code then is that of the lines.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name of the site; two of different names can run side by side.
@@ -49,7 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     end_sites_on_signals().context("cannot listen for signals")?;
     let runtime = tokio::runtime::Runtime::new().context("cannot start threads")?;
     let mut show = Show::new();
-    let progress = Progress::new(|step| anstream::println!("… {step}"));
+    let progress = Progress::new(|step| say(&format!("… {step}")));
     let ended = runtime.block_on(DEMO.run(&args.name, progress, &mut show.checks));
     Ok(show.verdict(ended))
 }
@@ -69,7 +72,7 @@ fn keep(path: Option<&Path>) -> anyhow::Result<ExitCode> {
         let mut show = Show::new();
         let ended = DEMO.show(embedded, &mut show.checks).await;
         let code = show.verdict(ended);
-        anstream::println!("\nVMs: {}", vms(embedded));
+        say(&format!("\nVMs: {}", vms(embedded)));
         Ok(code)
     })
 }
@@ -92,7 +95,7 @@ impl Show {
         let first_failure = Arc::new(Mutex::new(None));
         let seen = Arc::clone(&first_failure);
         let checks = Checks::new(Arc::new(move |line: &str| {
-            anstream::println!("{line}");
+            say(line);
             if line.trim_start().starts_with("FAIL") {
                 let mut first = seen.lock().unwrap_or_else(PoisonError::into_inner);
                 first.get_or_insert_with(|| line.trim().to_owned());
@@ -113,10 +116,10 @@ impl Show {
         }
         let first = self.first_failure.lock();
         if let Some(first) = first.unwrap_or_else(PoisonError::into_inner).as_ref() {
-            anstream::println!("\nfirst failure: {first}");
+            say(&format!("\nfirst failure: {first}"));
         }
         let Checks { passed, failed, .. } = self.checks;
-        anstream::println!("\ndemo: {passed} passed, {failed} failed");
+        say(&format!("\ndemo: {passed} passed, {failed} failed"));
         ExitCode::from(u8::from(failed > 0))
     }
 }

@@ -8,14 +8,16 @@ use crate::state;
 
 /// End a running `causeway up`, and remove what a killed one left.
 ///
-/// The same for `causeway demo --keep`. Tells the process to end and waits for it; one that does not end within half a minute is killed.
+/// The same for `causeway demo --keep`. Tells the process to end and waits for it; one that does not
+/// end within half a minute is killed.
 /// The objects and the kubeconfig stay for the next `up`. Where nothing runs, it says so; that is
 /// no error.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     state: state::Place,
-    /// Also remove the objects, the kubeconfig and the key it was made with.
+    /// Also remove the objects, the kubeconfig and the key it was made with. A kubeconfig with other
+    /// clusters in it stays.
     #[arg(long)]
     forget: bool,
 }

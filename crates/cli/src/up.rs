@@ -24,8 +24,9 @@ use crate::state;
 /// API listens on 127.0.0.1; the kubeconfig is in the state directory and goes on working with every
 /// later `up` there. Objects are kept; OVN begins empty each time and is written from them.
 ///
-/// Ends with exit code 0 on Ctrl-C, SIGTERM or `causeway down`. What a killed one left is removed by
-/// the next `up` or `down` of the same state.
+/// Ends with exit code 0 on Ctrl-C, SIGTERM, SIGHUP or `causeway down`; with 128 + the signal's
+/// number if that comes while it is still starting. What a killed one left is removed by the next
+/// `up` or `down` of the same state.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -132,7 +133,7 @@ fn machines(site: &Site) -> String {
 }
 
 /// Somebody who reads through a pipe waits for the line.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = anstream::stdout();
     // A reader who has gone is no reason to end.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
