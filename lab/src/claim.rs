@@ -23,6 +23,7 @@ use tokio::{
 };
 
 use crate::{
+    chain,
     command::{CommandError, Run},
     netns::{Netns, kill_all_in},
     processes::{MARK, is_marked, kill_all},
@@ -360,13 +361,7 @@ pub fn end_sites_on_signals() -> io::Result<()> {
 
 /// Nobody is left to return an error to; what stays must still be told.
 pub(crate) fn complain(error: &ClaimError) {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(source) = cause {
-        words = format!("{words}: {source}");
-        cause = source.source();
-    }
-    eprintln!("not all of a site was removed: {words}");
+    eprintln!("not all of a site was removed: {}", chain(error));
 }
 
 /// A panic elsewhere must not keep a site from being removed.

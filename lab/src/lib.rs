@@ -8,6 +8,7 @@
 mod arp;
 mod capture;
 mod central;
+mod chain;
 mod claim;
 pub mod cluster;
 mod cni;
@@ -31,6 +32,7 @@ pub mod up;
 
 pub use arp::{ArpError, Neighbour};
 pub use capture::{Capture, CaptureError, Place};
+pub use chain::chain;
 pub use claim::{ClaimError, clear_leftovers, end_sites, end_sites_on_signals};
 pub use cluster::{Cluster, ClusterError};
 pub use cni::SiteCni;

@@ -10,14 +10,21 @@ use std::{
     fmt,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    os::{
+        fd::OwnedFd,
+        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
+    },
     path::{Path, PathBuf},
     str::FromStr,
     time::{Duration, Instant},
 };
 
 use causeway_kubeapi::{forget_server, remove_unfinished};
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
+};
 use sha2::{Digest, Sha256};
 
 use crate::{
@@ -35,7 +42,7 @@ const KEPT: [&str; 3] = [OBJECTS, "kubeconfig", "authority.key"];
 /// started ends after the command under way.
 const END: Duration = Duration::from_secs(30);
 
-/// How often somebody who is to end is looked at.
+/// How often the lock of somebody who is not to be ended is tried.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// The directory cannot be used.
@@ -217,8 +224,8 @@ impl State {
                 Err(error) => return Err(error),
             }
         };
-        remove_unfinished(&self.dir).map_err(stays)?;
         let found = clear_leftovers(&held.state.site())?;
+        remove_unfinished(&self.dir).map_err(stays)?;
         Ok(match ended {
             Some(ended) => ended,
             None if found => Ended::Leftovers,
@@ -324,24 +331,20 @@ fn end_holder(holder: Holder) -> io::Result<Option<bool>> {
     };
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => handle,
-        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(Errno::SRCH) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
-    let is_there = || started(pid) == Some(since);
-    if !is_there() {
+    // Looked at through the number after the handle was opened: the handle is this one's, then.
+    if started(pid) != Some(since) {
         return Ok(None);
     }
     for (signal, bound, killed) in [(Signal::TERM, END, false), (Signal::KILL, DEATH, true)] {
         match pidfd_send_signal(&handle, signal) {
             Ok(()) => {}
-            Err(rustix::io::Errno::SRCH) => return Ok(Some(killed)),
+            Err(Errno::SRCH) => return Ok(Some(killed)),
             Err(errno) => return Err(errno.into()),
         }
-        let deadline = Instant::now() + bound;
-        while is_there() && Instant::now() < deadline {
-            std::thread::sleep(LOOK);
-        }
-        if !is_there() {
+        if ends_within(&handle, bound)? {
             return Ok(Some(killed));
         }
     }
@@ -349,6 +352,20 @@ fn end_holder(holder: Holder) -> io::Result<Option<bool>> {
         io::ErrorKind::TimedOut,
         "it was sent SIGKILL and is still there",
     ))
+}
+
+/// Whether it ends in time. Its parent need not have waited for it.
+fn ends_within(handle: &OwnedFd, bound: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + bound;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+    }
 }
 
 /// The path without links, as far as it is there: what is not there yet must have the same name as

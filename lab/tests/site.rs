@@ -11,7 +11,9 @@ use std::{
 };
 
 use causeway_kubeovn::cni::{Cni, PodInterface, PodRef, PodSandbox, Trunk};
-use causeway_lab::{ClaimError, Options, Place, Progress, Site, SiteError, Vm, clear_leftovers};
+use causeway_lab::{
+    ClaimError, Options, Place, Progress, Site, SiteError, Vm, chain, clear_leftovers,
+};
 
 /// Longest wait for something that takes a few seconds.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -27,13 +29,6 @@ async fn site(name: &str, options: Options) -> Site {
         begun.elapsed().as_secs_f64()
     );
     site
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
-    }
 }
 
 fn namespaces_of(site: &str) -> Vec<String> {

@@ -5,7 +5,7 @@
 use std::{process::ExitCode, sync::Arc, time::Instant};
 
 use causeway_lab::{
-    Progress,
+    Progress, chain,
     embedded::Backend,
     end_sites_on_signals,
     scenarios::{ALL, Checks, DEMO, Scenario},
@@ -122,11 +122,4 @@ async fn run(scenario: &Scenario, backend: Backend, checks: &mut Checks) {
 /// What the site does while there is nothing else to see.
 fn progress() -> Progress {
     Progress::new(|step| println!("  … {step}"))
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
-    }
 }

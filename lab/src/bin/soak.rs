@@ -8,6 +8,7 @@ use std::{
 };
 
 use causeway_lab::{
+    chain,
     scenarios::Checks,
     soak::{
         Draws,
@@ -104,12 +105,5 @@ fn program() -> Result<PathBuf, Box<dyn Error>> {
         Ok(program)
     } else {
         Err(format!("{} is not built", program.display()).into())
-    }
-}
-
-fn chain(error: &dyn Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
     }
 }

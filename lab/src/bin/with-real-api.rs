@@ -12,7 +12,7 @@ use std::{
     process::{Child, Command, ExitCode, Stdio},
 };
 
-use causeway_lab::{Cluster, Progress, end_sites_on_signals};
+use causeway_lab::{Cluster, Progress, chain, end_sites_on_signals};
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -90,12 +90,5 @@ impl Drop for Proxy {
         if let Err(error) = self.0.kill().and_then(|()| self.0.wait()) {
             eprintln!("kubectl proxy does not end: {error}");
         }
-    }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
     }
 }

@@ -25,7 +25,7 @@ use tokio::time::{sleep, timeout};
 
 use super::{Draws, picture::Picture};
 use crate::{
-    CommandError, DumpError, Progress, State, StateError,
+    CommandError, DumpError, Progress, State, StateError, chain,
     command::Run,
     embedded::{ApplyError, EmbeddedError, apply_documents, is_ready, wait, when_all},
     ovn::{self, ObtainError, Ovn},
@@ -487,13 +487,6 @@ fn line(checks: &mut Checks, what: &str, outcome: Result<String, SoakError>) {
     match outcome {
         Ok(seen) => checks.line(true, what, seen),
         Err(error) => checks.line(false, what, chain(&error)),
-    }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
     }
 }
 
