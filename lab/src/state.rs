@@ -225,7 +225,7 @@ impl State {
             }
         };
         let found = clear_leftovers(&held.state.site())?;
-        remove_unfinished(&self.dir).map_err(stays)?;
+        remove_unfinished(&self.dir, &[OBJECTS]).map_err(stays)?;
         Ok(match ended {
             Some(ended) => ended,
             None if found => Ended::Leftovers,
@@ -244,7 +244,7 @@ impl State {
         let held = self.lock()?;
         let dir = self.dir;
         let mut found = remove_file(&dir.join(OBJECTS))?;
-        remove_unfinished(&dir).map_err(stays)?;
+        remove_unfinished(&dir, &[OBJECTS]).map_err(stays)?;
         found |= forget_server(&dir).map_err(stays)?;
         drop(held);
         match fs::remove_dir(&dir) {

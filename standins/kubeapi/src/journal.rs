@@ -6,7 +6,7 @@
 //! acknowledged write is ever lost; after a failed write nothing is answered any more.
 
 use std::{
-    fs::OpenOptions,
+    fs::{self, OpenOptions},
     os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -16,7 +16,7 @@ use std::{
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, backends::FileBackend};
 use tokio::sync::watch;
 
-use crate::{kinds::Resource, object::Object, status::Failure, store::Key};
+use crate::{kinds::Resource, object::Object, serve::unfinished, status::Failure, store::Key};
 
 /// Group, plural, namespace, name; the object as JSON.
 const OBJECTS: TableDefinition<'_, (&str, &str, &str, &str), &[u8]> =
@@ -104,13 +104,7 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens a file, making it if it is absent, and reads what it holds.
     pub(crate) fn open(path: &Path) -> Result<(Self, Saved), JournalError> {
-        // There may be Secrets in it.
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        let file = options.mode(0o600).open(path)?;
-        let file = FileBackend::new(file).map_err(redb::Error::from)?;
-        let database = Database::builder().create_with_backend(file);
-        let database = database.map_err(redb::Error::from)?;
+        let database = database(path)?;
         let saved = read(&database)?;
         let (sender, durable) = watch::channel(Durable {
             revision: saved.revision,
@@ -186,6 +180,25 @@ pub(crate) async fn settled(
     Err(Failure::internal(format!(
         "the store cannot be written: {why}"
     )))
+}
+
+/// The database of a file. A new one has its name only when it is whole: one whose making was cut
+/// off could not be opened.
+fn database(path: &Path) -> Result<Database, JournalError> {
+    let opened = |options: &mut OpenOptions, path: &Path| -> Result<_, JournalError> {
+        // There may be Secrets in it.
+        let file = options.read(true).write(true).mode(0o600).open(path)?;
+        let file = FileBackend::new(file).map_err(redb::Error::from)?;
+        let database = Database::builder().create_with_backend(file);
+        Ok(database.map_err(redb::Error::from)?)
+    };
+    if path.try_exists()? {
+        return opened(&mut OpenOptions::new(), path);
+    }
+    let fresh = unfinished(path);
+    let database = opened(OpenOptions::new().create(true).truncate(true), &fresh)?;
+    fs::rename(&fresh, path)?;
+    Ok(database)
 }
 
 /// The revision and every object as bytes.

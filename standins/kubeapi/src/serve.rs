@@ -40,6 +40,7 @@ use crate::{
 };
 use authority::Authority;
 pub use authority::AuthorityError;
+pub(crate) use kept::unfinished;
 use kept::{Card, write_private};
 pub use kept::{ForeignKubeconfig, forget_server, remove_unfinished};
 
@@ -117,7 +118,7 @@ impl KubeApi {
             source,
         };
         let file = |(path, source)| ServeError::File { path, source };
-        remove_unfinished(dir).map_err(file)?;
+        remove_unfinished(dir, &[]).map_err(file)?;
         let card = Card::read(dir).map_err(foreign)?;
         let listener = listen(address, card.as_ref()).await;
         let failed = |source| ServeError::Listen { address, source };

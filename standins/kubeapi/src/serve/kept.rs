@@ -56,12 +56,13 @@ pub fn forget_server(dir: &Path) -> Result<bool, (PathBuf, io::Error)> {
     Ok(found)
 }
 
-/// Removes what a server that was killed had not finished writing; it may hold keys.
+/// Removes what a server that was killed had not finished writing; it may hold keys. With the names
+/// of other files that were [`open`](crate::KubeApi::open)ed in the directory.
 ///
 /// # Errors
 /// The path that stays, and why.
-pub fn remove_unfinished(dir: &Path) -> Result<(), (PathBuf, io::Error)> {
-    for name in [KUBECONFIG, KEY] {
+pub fn remove_unfinished(dir: &Path, others: &[&str]) -> Result<(), (PathBuf, io::Error)> {
+    for name in [KUBECONFIG, KEY].iter().chain(others) {
         remove(unfinished(&dir.join(name)))?;
     }
     Ok(())
@@ -136,7 +137,7 @@ impl Card {
 }
 
 /// Where a file is until it is whole.
-fn unfinished(path: &Path) -> PathBuf {
+pub(crate) fn unfinished(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 

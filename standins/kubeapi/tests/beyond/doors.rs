@@ -389,6 +389,15 @@ async fn a_file_is_one_processs_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_file_whose_making_was_cut_off_is_made_again() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("api.redb");
+    std::fs::write(dir.path().join("api.new"), [0; 4096]).expect("written");
+    drop(KubeApi::open(&path, clock()).expect("a stand-in"));
+    assert!(path.exists() && !dir.path().join("api.new").exists());
+}
+
+#[tokio::test]
 async fn a_file_is_its_owners_alone() {
     use std::os::unix::fs::PermissionsExt;
     let dir = tempfile::tempdir().expect("a directory");
