@@ -7,14 +7,13 @@ use std::{
     fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use rustix::process::Pid;
 
 use crate::{
     command::{CommandError, Run},
-    processes::{DEATH, MARK, kill_all, kill_if},
+    processes::{DEATH, MARK, ends_within, kill_all, kill_if},
 };
 
 /// A named namespace of `ip netns`.
@@ -124,23 +123,16 @@ pub(crate) fn kill_all_in(namespaces: &[Netns]) -> io::Result<()> {
 
 /// Kills one process if it runs inside `netns` and waits until it is gone.
 pub(crate) fn kill_one_in(netns: &Netns, pid: i32) -> io::Result<()> {
-    let deadline = Instant::now() + DEATH;
     let inodes: BTreeSet<_> = identity(&netns.path()).into_iter().collect();
     let Some(pid) = Pid::from_raw(pid) else {
         return Err(io::Error::other(format!("{pid} is no process number")));
     };
-    loop {
-        if !is_in(pid, &inodes) {
-            return Ok(());
-        }
-        kill_if(pid, |pid| is_in(pid, &inodes))?;
-        if Instant::now() > deadline {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("process {pid:?} does not end"),
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(2));
+    match kill_if(pid, |pid| is_in(pid, &inodes))? {
+        Some(handle) if !ends_within(&handle, DEATH)? => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("process {pid:?} does not end"),
+        )),
+        _ => Ok(()),
     }
 }
 

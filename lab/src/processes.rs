@@ -6,10 +6,15 @@
 use std::{
     ffi::OsStr,
     fs, io,
+    os::fd::OwnedFd,
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
+};
 
 /// Longest that killed processes may take to be gone. Ordinary is under 50 ms.
 pub(crate) const DEATH: Duration = Duration::from_secs(10);
@@ -18,7 +23,8 @@ pub(crate) const DEATH: Duration = Duration::from_secs(10);
 /// namespaces; the value is the claim's name.
 pub(crate) const MARK: &str = "CAUSEWAY_CLAIM";
 
-/// Kills every process that is such, and waits until none is left.
+/// Kills every process that is such, and waits until none is left. One that dies loses its memory and
+/// with it what it is known by, but still holds files and ports: so its end itself is waited for.
 pub(crate) fn kill_all(such: impl Fn(Pid) -> bool) -> io::Result<()> {
     let deadline = Instant::now() + DEATH;
     loop {
@@ -26,32 +32,49 @@ pub(crate) fn kill_all(such: impl Fn(Pid) -> bool) -> io::Result<()> {
         if found.is_empty() {
             return Ok(());
         }
-        for pid in &found {
-            kill_if(*pid, &such)?;
+        let killed = found.iter().map(|pid| kill_if(*pid, &such));
+        let killed: Vec<OwnedFd> = killed
+            .filter_map(Result::transpose)
+            .collect::<Result<_, _>>()?;
+        for handle in &killed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if !ends_within(handle, left)? {
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    format!("processes {found:?} do not end"),
+                ));
+            }
         }
-        if Instant::now() > deadline {
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!("processes {found:?} do not end"),
-            ));
-        }
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
-/// Kills a process if it is such.
-pub(crate) fn kill_if(pid: Pid, such: impl Fn(Pid) -> bool) -> io::Result<()> {
+/// Kills a process if it is such, and gives the handle by which its end is seen.
+pub(crate) fn kill_if(pid: Pid, such: impl Fn(Pid) -> bool) -> io::Result<Option<OwnedFd>> {
     let handle = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(handle) => handle,
-        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(Errno::SRCH) => return Ok(None),
         Err(errno) => return Err(errno.into()),
     };
     if !such(pid) {
-        return Ok(());
+        return Ok(None);
     }
     match pidfd_send_signal(&handle, Signal::KILL) {
-        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Ok(()) | Err(Errno::SRCH) => Ok(Some(handle)),
         Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Whether it ends in time. Its parent need not have waited for it.
+pub(crate) fn ends_within(handle: &OwnedFd, bound: Duration) -> io::Result<bool> {
+    let deadline = Instant::now() + bound;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec::try_from(left).map_err(io::Error::other)?;
+        match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 

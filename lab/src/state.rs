@@ -10,10 +10,7 @@ use std::{
     fmt,
     fs::{self, DirBuilder, File, OpenOptions, TryLockError},
     io::{self, Read, Write},
-    os::{
-        fd::OwnedFd,
-        unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
-    },
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
     str::FromStr,
     time::{Duration, Instant},
@@ -21,7 +18,6 @@ use std::{
 
 use causeway_kubeapi::{forget_server, remove_unfinished};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
 };
@@ -29,7 +25,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     claim::{ClaimError, clear_leftovers},
-    processes::{DEATH, started},
+    processes::{DEATH, ends_within, started},
 };
 
 /// Everything in the API.
@@ -352,20 +348,6 @@ fn end_holder(holder: Holder) -> io::Result<Option<bool>> {
         io::ErrorKind::TimedOut,
         "it was sent SIGKILL and is still there",
     ))
-}
-
-/// Whether it ends in time. Its parent need not have waited for it.
-fn ends_within(handle: &OwnedFd, bound: Duration) -> io::Result<bool> {
-    let deadline = Instant::now() + bound;
-    loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).map_err(io::Error::other)?;
-        match poll(&mut [PollFd::new(handle, PollFlags::IN)], Some(&left)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
 }
 
 /// The path without links, as far as it is there: what is not there yet must have the same name as
