@@ -17,11 +17,11 @@ use std::{
 };
 
 use causeway_kubeapi::{forget_server, remove_unfinished};
+use hmac_sha256::Hash;
 use rustix::{
     io::Errno,
     process::{Pid, PidfdFlags, Signal, getpid, pidfd_open, pidfd_send_signal},
 };
-use sha2::{Digest, Sha256};
 
 use crate::{
     claim::{ClaimError, clear_leftovers},
@@ -151,7 +151,7 @@ impl State {
 
     /// The name of its site: every directory has its own, so that several can run side by side.
     pub fn site(&self) -> String {
-        let hash = Sha256::digest(self.dir.as_os_str().as_encoded_bytes());
+        let hash = Hash::hash(self.dir.as_os_str().as_encoded_bytes());
         let digits = hash.iter().take(4).map(|byte| format!("{byte:02x}"));
         digits.fold("up-".to_owned(), |name, two| name + &two)
     }

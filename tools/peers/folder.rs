@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 /// Changed whenever what is built or copied changes although the versions do not.
 const RECIPE: &str = "r1";
@@ -33,7 +33,7 @@ pub fn cache() -> Option<PathBuf> {
 
 /// The folder's name within the cache.
 pub fn name() -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     for text in MODULES {
         hash.update(text.len().to_le_bytes());
         hash.update(text);

@@ -16,8 +16,6 @@ mod zone;
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 pub use choice::{ZoneRefusal, choose_zone};
 pub use conflict::{ZoneConflict, zone_conflict};
 pub use input::{
@@ -30,8 +28,7 @@ pub use without_effect::{WITHOUT_EFFECT, WithoutEffect};
 pub use zone::admit_zone;
 
 /// A step of a field path.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathStep {
     /// Element of a list.
     Index(usize),
@@ -40,8 +37,7 @@ pub enum PathStep {
 }
 
 /// Path of a field from the object's root: `spec.subnets[1].cidr`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FieldPath(pub Vec<PathStep>);
 
 impl FieldPath {
@@ -81,7 +77,7 @@ impl fmt::Display for FieldPath {
 }
 
 /// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
     /// The field that breaks it.
     pub path: FieldPath,

@@ -3,14 +3,14 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::snapshot::Moment;
 
 macro_rules! words {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
         }
@@ -145,7 +145,7 @@ words! {
 }
 
 /// Status of a condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Truth {
     /// Observed.
     True,
@@ -166,7 +166,7 @@ impl fmt::Display for Truth {
 }
 
 /// A condition of a status. `since` is kept while the status stays the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Condition {
     /// Type.
     #[serde(rename = "type")]
@@ -250,45 +250,5 @@ impl Finding {
             observed_generation: generation,
             since,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transition_time_moves_only_with_the_status() {
-        let first = Finding::bad(Reason::NoZone, "no zone").into_condition(
-            ConditionType::Ready,
-            &[],
-            1,
-            Moment(10),
-        );
-        let same = Finding::bad(Reason::ZoneExhausted, "full").into_condition(
-            ConditionType::Ready,
-            std::slice::from_ref(&first),
-            2,
-            Moment(20),
-        );
-        assert_eq!(
-            (same.since, same.reason),
-            (Moment(10), Reason::ZoneExhausted)
-        );
-        let good = Finding::good(Reason::Ready, "").into_condition(
-            ConditionType::Ready,
-            &[same],
-            2,
-            Moment(30),
-        );
-        assert_eq!(good.since, Moment(30));
-    }
-
-    #[test]
-    fn every_word_reads_back() {
-        for reason in Reason::ALL {
-            assert_eq!(reason.as_str().parse(), Ok(*reason));
-        }
-        assert!("Nope".parse::<Reason>().is_err());
     }
 }

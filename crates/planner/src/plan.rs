@@ -17,14 +17,13 @@ use crate::{
 };
 
 /// What one key needs now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Writes, in order.
     pub steps: Vec<Step>,
     /// Statuses that differ from what is written.
     pub statuses: Vec<StatusWrite>,
     /// What nothing announces: plan again then.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Moment>,
 }
 
@@ -238,7 +237,7 @@ impl Target {
 }
 
 /// A status to write.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusWrite {
     /// Of a zone.
     Zone(ZoneName, ZoneStatus),

@@ -49,7 +49,7 @@ impl Moment {
 pub const COOL_DOWN: Duration = Duration::from_mins(1);
 
 /// Settings of the installation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Settings {
     /// Namespaces that start with this are tenants' (design 9).
@@ -97,7 +97,7 @@ pub struct Version {
 }
 
 /// The part of an object's metadata that decisions look at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Meta {
     /// uid and resourceVersion.
     #[serde(flatten)]
@@ -130,14 +130,14 @@ impl Meta {
 }
 
 /// An observed object.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Seen<T, S = ()> {
     /// Its metadata.
     pub meta: Meta,
     /// What it says, in the planner's words.
     pub spec: T,
     /// What was reported on it.
-    #[serde(default = "none", skip_serializing_if = "Option::is_none")]
+    #[serde(default = "none")]
     pub status: Option<S>,
 }
 
@@ -150,7 +150,7 @@ fn none<S>() -> Option<S> {
 pub type Mirror<T, S = ()> = Seen<Option<T>, S>;
 
 /// Status of a ProviderNetwork.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ProviderNetworkState {
     /// status.readyNodes.
@@ -162,7 +162,7 @@ pub struct ProviderNetworkState {
 }
 
 /// Status of a Vlan.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VlanState {
     /// status.subnets: Subnets whose switch is on it. A name leaves only after the switch is gone.
@@ -172,7 +172,7 @@ pub struct VlanState {
 }
 
 /// Status of a Kube-OVN Vpc.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VpcState {
     /// status.standby: the router is there.
@@ -180,7 +180,7 @@ pub struct VpcState {
 }
 
 /// Status of a Kube-OVN Subnet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SubnetState {
     /// Status of condition Ready: None before it was written.
@@ -190,7 +190,7 @@ pub struct SubnetState {
 }
 
 /// Status of an InClusterIPPool.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct PoolState {
     /// status.ipAddresses.total.
@@ -202,7 +202,7 @@ pub struct PoolState {
 }
 
 /// Status of a ProxmoxNetwork, as written by an earlier pass.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct NetworkStatus {
     /// Generation that the conditions speak of.
@@ -224,7 +224,7 @@ pub struct NetworkStatus {
 }
 
 /// A node that may answer for a gateway.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GatewayNode {
     /// The node.
     pub node: NodeName,
@@ -233,7 +233,7 @@ pub struct GatewayNode {
 }
 
 /// Status of a zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ZoneStatus {
     /// Generation that the conditions speak of.
@@ -259,7 +259,7 @@ pub struct ZoneStatus {
 }
 
 /// Status of a VirtualPrivateCloud.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VpcStatus {
     /// Generation that the conditions speak of.
@@ -273,7 +273,7 @@ pub struct VpcStatus {
 }
 
 /// A subnet in a VPC's status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct SubnetReport {
     /// Name in the VPC.
     pub name: String,
@@ -290,7 +290,7 @@ pub struct SubnetReport {
 }
 
 /// A Kube-OVN IP object: an address that a pod or KubeVirt VM holds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct IpObject {
     /// spec.subnet.
     pub subnet: String,
@@ -303,7 +303,7 @@ pub struct IpObject {
 }
 
 /// A Node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct NodeState {
     /// metadata.labels.
     #[serde(default)]
@@ -316,7 +316,7 @@ pub struct NodeState {
 }
 
 /// A Namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct NamespaceState {
     /// metadata.labels.
     #[serde(default)]
@@ -324,7 +324,7 @@ pub struct NamespaceState {
 }
 
 /// Which foreign APIs the server has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ServedKinds {
     /// kubeovn.io/v1.
@@ -349,7 +349,7 @@ impl Default for ServedKinds {
 pub type RowId = String;
 
 /// What of the northbound database decisions look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Northbound {
     /// `NB_Global.nb_cfg`.
@@ -365,7 +365,7 @@ pub struct Northbound {
 }
 
 /// A logical router port.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RouterPort {
     /// Its row.
@@ -377,7 +377,7 @@ pub struct RouterPort {
 }
 
 /// A `Gateway_Chassis` row.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct GatewayRow {
     /// Its row.
     pub row: RowId,
@@ -390,7 +390,7 @@ pub struct GatewayRow {
 }
 
 /// What of the southbound database decisions look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Southbound {
     /// Chassis, with `Chassis_Private.nb_cfg`.
@@ -400,7 +400,7 @@ pub struct Southbound {
 }
 
 /// Everything that decisions are made of.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Snapshot {
     /// Settings of the installation.

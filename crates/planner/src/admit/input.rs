@@ -1,5 +1,5 @@
-//! Specs as people write them: the fields of design 2.1 and 2.2, unparsed. Serialised, an input has
-//! exactly the shape of the object's `spec`.
+//! Specs as people write them: the fields of design 2.1 and 2.2, unparsed. Serialised, a [`VpcInput`]
+//! has exactly the shape of the object's `spec`.
 
 use serde::{Deserialize, Serialize};
 
@@ -87,48 +87,40 @@ pub struct EgressInput {
 }
 
 /// spec of a ProxmoxNetworkZone, without the fields that this planner does not look at.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ZoneInput {
     /// Bridge on every Proxmox node.
     pub bridge: String,
     /// The layer-2 segment; None: `default`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub wire: Option<String>,
     /// VLAN numbers.
     pub vlans: VlansInput,
     /// Bytes; None: 1500.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
     /// The node side.
     pub trunk: TrunkInput,
     /// spec.gateway.maxChassis; None: 3.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_chassis: Option<u32>,
     /// spec.antiSpoofing.
     pub anti_spoofing: AntiSpoofing,
     /// Who may use it; None or empty: every tenant namespace.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace_selector: Option<Selector>,
     /// 0 or None: no limit.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_networks_per_namespace: Option<u32>,
     /// The transit network.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub transit: Option<TransitInput>,
     /// Annotation `proxmox.cozystack.io/separate-fabric: "true"`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub separate_fabric: bool,
 }
 
 /// spec.vlans of a zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct VlansInput {
     /// `"200-299"`, `"310"`.
     pub ranges: Vec<String>,
     /// Never handed out.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub reserved: Vec<String>,
 }
 
@@ -136,7 +128,7 @@ pub struct VlansInput {
 pub type TrunkInput = crate::model::Trunk;
 
 /// spec.transit of a zone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TransitInput {
     /// VLAN number, outside vlans.ranges.

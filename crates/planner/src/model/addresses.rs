@@ -275,6 +275,3 @@ pub fn canonical_excludes(ranges: &[AddrRange]) -> Vec<String> {
     texts.sort_unstable();
     texts
 }
-
-#[cfg(test)]
-mod tests;

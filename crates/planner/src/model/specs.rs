@@ -201,7 +201,7 @@ impl Requirement {
 }
 
 /// Protection against VMs that take the gateway's or a pod's address (design 3.6).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum AntiSpoofing {
     /// None.
     Off,

@@ -109,9 +109,7 @@ pub fn assert_alike(left: &Snapshot, right: &Snapshot, what: &str) {
     if left == right {
         return;
     }
-    let text =
-        |all: &Snapshot| serde_json::to_string_pretty(all).expect("a snapshot can be written");
-    let (left, right) = (text(&left), text(&right));
+    let (left, right) = (format!("{left:#?}"), format!("{right:#?}"));
     let only = |a: &str, b: &str| -> Vec<String> {
         let there: std::collections::BTreeSet<&str> = b.lines().collect();
         let lines = a.lines().enumerate();

@@ -1,4 +1,12 @@
-use super::*;
+//! The split of a network, ranges, and excludes.
+
+use std::net::Ipv4Addr;
+
+use causeway_planner::model::{
+    AddrRange, AddressPlan, Cidr,
+    addresses::{AddrRangeError, CidrError, NETWORK_PREFIXES, canonical_excludes},
+};
+use ipnet::Ipv4Net;
 
 fn net(text: &str) -> Ipv4Net {
     text.parse().expect("a network")
