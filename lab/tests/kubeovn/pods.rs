@@ -65,7 +65,8 @@ async fn pods_get_the_lowest_free_addresses_and_give_them_back() {
     bench.pod("d", "node1", networks()).await;
     assert_eq!(
         bench.running("d").await.annotations()[ADDRESS],
-        "172.20.10.2"
+        "172.20.10.6",
+        "what was given back comes last"
     );
 }
 

@@ -3,7 +3,7 @@
 //! Used by the Subnet and Pod passes. Must stay true: what is written back is canonical, so that
 //! writing it back again changes nothing.
 
-use std::{fmt, net::Ipv4Addr, str::FromStr};
+use std::{collections::BTreeSet, fmt, net::Ipv4Addr, str::FromStr};
 
 use ipnet::Ipv4Net;
 
@@ -146,10 +146,6 @@ impl Pool {
         self.gateway
     }
 
-    fn is_excluded(&self, address: Ipv4Addr) -> bool {
-        self.excluded.iter().any(|range| range.contains(address))
-    }
-
     /// Excluded by a range that is more than the gateway alone: such an address counts for nobody.
     fn is_out_of_count(&self, address: Ipv4Addr) -> bool {
         let gateway = Range::from(self.gateway);
@@ -221,24 +217,33 @@ impl Pool {
         }
     }
 
-    /// The address that a pod gets: the one it asks for, even an excluded one, or the lowest free.
+    /// The address that a pod gets: the one it asks for, even an excluded one, or the lowest free
+    /// that nobody gave back. Once there is none such, those given back are as good as any.
     pub(crate) fn allocate(
         &self,
         asked: Option<Ipv4Addr>,
         used: &[Ipv4Addr],
+        given_back: &mut BTreeSet<Ipv4Addr>,
     ) -> Result<Ipv4Addr, AddressError> {
         if let Some(asked) = asked {
             let fine =
                 self.cidr.contains(&asked) && asked != self.gateway && !used.contains(&asked);
-            return fine.then_some(asked).ok_or(AddressError::Taken(asked));
+            if !fine {
+                return Err(AddressError::Taken(asked));
+            }
+            given_back.remove(&asked);
+            return Ok(asked);
         }
-        let lowest = self
-            .free(used)
-            .first()
-            .map(|range| Ipv4Addr::from(range.first));
-        lowest
-            .filter(|address| !self.is_excluded(*address))
-            .ok_or(AddressError::Exhausted(self.cidr))
+        let lowest = |taken: &[Ipv4Addr]| {
+            let free = self.free(taken);
+            free.first().map(|range| Ipv4Addr::from(range.first))
+        };
+        let rested: Vec<_> = used.iter().chain(&*given_back).copied().collect();
+        let address = lowest(&rested).or_else(|| {
+            given_back.clear();
+            lowest(used)
+        });
+        address.ok_or(AddressError::Exhausted(self.cidr))
     }
 }
 
@@ -325,7 +330,7 @@ mod tests {
     fn the_lowest_free_address_is_given_until_none_is_left() {
         let pool = pool("10.0.0.0/29", "10.0.0.1", &["10.0.0.1", "10.0.0.3"]);
         let mut used = Vec::new();
-        while let Ok(address) = pool.allocate(None, &used) {
+        while let Ok(address) = pool.allocate(None, &used, &mut BTreeSet::new()) {
             used.push(address);
         }
         assert_eq!(
@@ -333,18 +338,39 @@ mod tests {
             ["10.0.0.2", "10.0.0.4", "10.0.0.5", "10.0.0.6"].map(address)
         );
         assert_eq!(
-            pool.allocate(None, &used),
+            pool.allocate(None, &used, &mut BTreeSet::new()),
             Err(AddressError::Exhausted(pool.cidr()))
         );
+    }
+
+    #[test]
+    fn an_address_given_back_is_given_again_only_when_no_other_is_free() {
+        let pool = pool("10.0.0.0/29", "10.0.0.1", &["10.0.0.1"]);
+        let mut used = vec![address("10.0.0.3")];
+        let mut given_back = BTreeSet::from(["10.0.0.2", "10.0.0.4"].map(address));
+        for wanted in ["10.0.0.5", "10.0.0.6", "10.0.0.2", "10.0.0.4"].map(address) {
+            assert_eq!(pool.allocate(None, &used, &mut given_back), Ok(wanted));
+            used.push(wanted);
+        }
+    }
+
+    #[test]
+    fn an_address_given_back_is_given_to_whoever_asks_for_it() {
+        let pool = pool("10.0.0.0/29", "10.0.0.1", &["10.0.0.1"]);
+        let asked = address("10.0.0.2");
+        let mut given_back = BTreeSet::from([asked]);
+        assert_eq!(pool.allocate(Some(asked), &[], &mut given_back), Ok(asked));
+        assert!(given_back.is_empty());
     }
 
     #[test]
     fn an_excluded_address_is_given_to_whoever_asks_for_it() {
         let pool = pool("10.0.0.0/29", "10.0.0.1", &["10.0.0.1", "10.0.0.3"]);
         let asked = address("10.0.0.3");
-        assert_eq!(pool.allocate(Some(asked), &[]), Ok(asked));
+        let mut given_back = BTreeSet::new();
+        assert_eq!(pool.allocate(Some(asked), &[], &mut given_back), Ok(asked));
         assert_eq!(
-            pool.allocate(Some(asked), &[asked]),
+            pool.allocate(Some(asked), &[asked], &mut given_back),
             Err(AddressError::Taken(asked))
         );
     }

@@ -12,6 +12,7 @@ mod vpc;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    net::Ipv4Addr,
     sync::Arc,
 };
 
@@ -51,6 +52,8 @@ pub(crate) struct Controller<C> {
     known_subnets: BTreeSet<String>,
     /// Pods seen, and their uids: another pod of the same name gets other addresses.
     seen_pods: BTreeMap<Name, String>,
+    /// Addresses given back, by Subnet: they are given again last.
+    given_back: BTreeMap<String, BTreeSet<Ipv4Addr>>,
 }
 
 impl<C: Cni> Controller<C> {
@@ -73,6 +76,7 @@ impl<C: Cni> Controller<C> {
             seen_subnets: BTreeMap::new(),
             known_subnets: BTreeSet::new(),
             seen_pods: BTreeMap::new(),
+            given_back: BTreeMap::new(),
         }
     }
 

@@ -16,8 +16,9 @@
 //!
 //! Known differences from the real one:
 //! - Rows that are not written: `src-ip` routes (Kube-OVN's patched OVN gives them the lowest
-//!   priority, stock OVN one above shorter routes), load balancers, port groups and address sets of
-//!   nodes, policies of nodes, ports of nodes on `join`, DHCP options, the `kubeovn_deny_all` group.
+//!   priority, stock OVN one above shorter routes), load balancers, port groups and policies of
+//!   nodes, ports of nodes on `join` (and IP objects and annotations of nodes), DHCP options, the
+//!   `kubeovn_deny_all` group.
 //! - A row that the real one does not write, marked `external_ids:standin=arp-drop`: an ACL on each
 //!   VLAN switch with a logical gateway that imitates the patch of Kube-OVN's OVN by which requests
 //!   from a localnet port for a router port without gateway chassis are dropped.

@@ -26,6 +26,13 @@ impl<C: Cni> Controller<C> {
         free.finalizers_mut()
             .retain(|held| held != KUBE_OVN_FINALIZER);
         self.objects.ips.change(&ip, &free).await?;
+        let address = ip.spec.v4_ip_address.as_deref();
+        if let Some(subnet) = &ip.spec.subnet
+            && let Some(address) = address.and_then(|address| address.parse().ok())
+        {
+            let given_back = self.given_back.entry(subnet.clone()).or_default();
+            given_back.insert(address);
+        }
         Ok(())
     }
 }

@@ -97,8 +97,10 @@ impl<C: Cni> Controller<C> {
         let asked = attachment
             .says(pod, "ip_address")
             .and_then(|asked| asked.parse().ok());
+        let used = self.used(&subnet_name);
+        let given_back = self.given_back.entry(subnet_name.clone()).or_default();
         let address = pool(subnet)?
-            .allocate(asked, &self.used(&subnet_name))?
+            .allocate(asked, &used, given_back)?
             .to_string();
         let mac = attachment.says(pod, "mac_address").map(str::to_owned);
         let spec = IPSpec {

@@ -155,6 +155,7 @@ impl<C: Cni> Controller<C> {
         self.take_off_vlans(name).await?;
         self.seen_subnets.remove(name);
         self.known_subnets.remove(name);
+        self.given_back.remove(name);
         Ok(())
     }
 }
