@@ -235,9 +235,17 @@ impl Bench {
         create(&self.api::<K>(), object).await;
     }
 
-    /// As [`Bench::api`], of the one namespace there is.
+    /// As [`Bench::api`], of the cases' own namespace.
     pub fn namespaced<K: Object + Resource<Scope = NamespaceResourceScope>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), NAMESPACE)
+        self.within(NAMESPACE)
+    }
+
+    /// As [`Bench::api`], of some namespace.
+    pub fn within<K: Object + Resource<Scope = NamespaceResourceScope>>(
+        &self,
+        namespace: &str,
+    ) -> Api<K> {
+        Api::namespaced(self.client.clone(), namespace)
     }
 
     pub async fn patch<K: Object>(&self, name: &str, patch: Value) {
@@ -389,27 +397,38 @@ impl Bench {
     }
 
     pub async fn attachment(&self, name: &str) {
+        self.attachment_within(NAMESPACE, name).await;
+    }
+
+    pub async fn attachment_within(&self, namespace: &str, name: &str) {
         use causeway_api::multus::NetworkAttachmentDefinition;
-        let config = json!({"type": "kube-ovn", "provider": format!("{name}.tenant-example.ovn")});
+        let config = json!({"type": "kube-ovn", "provider": format!("{name}.{namespace}.ovn")});
         let object = json!({
             "metadata": {"name": name},
             "spec": {"config": config.to_string()},
         });
-        create(&self.namespaced::<NetworkAttachmentDefinition>(), &object).await;
+        let api = self.within::<NetworkAttachmentDefinition>(namespace);
+        create(&api, &object).await;
     }
 
     pub async fn pod(&self, name: &str, node: &str, annotations: Value) {
-        let object = json!({
-            "metadata": {"name": name, "annotations": annotations},
-            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "none"}]},
-        });
-        create(&self.namespaced::<Pod>(), &object).await;
+        create(&self.namespaced::<Pod>(), &pod(name, node, &annotations)).await;
     }
 
     pub async fn running(&self, name: &str) -> Pod {
-        let is = |pod: &Pod| json!(pod).pointer("/status/phase") == Some(&json!("Running"));
-        when(self.namespaced(), name, is).await
+        when(self.namespaced(), name, is_running).await
     }
+}
+
+pub fn pod(name: &str, node: &str, annotations: &Value) -> Value {
+    json!({
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "image": "none"}]},
+    })
+}
+
+pub fn is_running(pod: &Pod) -> bool {
+    json!(pod).pointer("/status/phase") == Some(&json!("Running"))
 }
 
 /// Creates an object given without kind.

@@ -8,6 +8,7 @@
 
 mod bench;
 mod foreign;
+mod full;
 mod links;
 mod packets;
 mod pods;

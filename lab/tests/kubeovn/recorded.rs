@@ -1,15 +1,18 @@
-//! The recorded site, made again: the same objects, compared object by object and row by row.
+//! The plain recorded site, made again: the same objects, compared object by object and row by row.
+//!
+//! How it compares is what `full` and `links` use for their recordings.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use causeway_api::{
+    keys::POD_NETWORKS,
     kubeovn::{IP, ProviderNetwork, Subnet, Vlan, Vpc},
-    multus::NetworkAttachmentDefinition,
 };
 use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::{ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, Object, create};
+use crate::bench::{Bench, Object};
 
 macro_rules! data {
     ($name:literal) => {
@@ -21,55 +24,80 @@ pub fn yaml(text: &str) -> Value {
     serde_saphyr::from_str(text).expect("recorded objects are YAML")
 }
 
+/// What somebody wrote to have the recorded object.
+pub fn asked(text: &str) -> Value {
+    let object = yaml(text);
+    json!({"metadata": {"name": object["metadata"]["name"]}, "spec": object["spec"]})
+}
+
+/// The recorded objects of a list, with their names.
+fn items(list: &str, compared: impl Fn(&str) -> bool) -> Vec<(String, Value)> {
+    let list = yaml(list);
+    let items = list["items"].as_array().expect("a list");
+    let named = items.iter().map(|item| {
+        let name = item["metadata"]["name"].as_str().expect("has a name");
+        (name.to_owned(), item.clone())
+    });
+    named.filter(|(name, _)| compared(name)).collect()
+}
+
+/// Makes the recorded pods on their nodes, with the annotations that are no answers of Kube-OVN's,
+/// and waits until they run.
+pub async fn run_pods(bench: &Bench, list: &str, compared: impl Fn(&str) -> bool) {
+    for (name, recorded) in items(list, compared) {
+        let said = &recorded["metadata"]["annotations"];
+        let mut annotations = json!({});
+        let (networks, switch) = (POD_NETWORKS, "ovn.kubernetes.io/logical_switch");
+        if said[networks].is_string() {
+            annotations[networks] = said[networks].clone();
+        }
+        if said[switch] != "ovn-default" {
+            annotations[switch] = said[switch].clone();
+        }
+        let node = recorded["spec"]["nodeName"].as_str().expect("has a node");
+        bench.pod(&name, node, annotations).await;
+        bench.running(&name).await;
+    }
+}
+
+/// Waits until both nodes with the label carry the trunk.
+pub async fn both_nodes_carry(bench: &Bench) {
+    let both = |it: &ProviderNetwork| {
+        let status = it.status.as_ref();
+        let nodes = status.and_then(|it| it.ready_nodes.as_ref());
+        nodes.map(Vec::len) == Some(2)
+    };
+    bench.when::<ProviderNetwork>("pve-default", both).await;
+}
+
 /// The recorded site with everything in it.
 pub async fn site() -> Bench {
     let bench = Bench::start().await;
-    let network = yaml(data!("provider-network-pve-default.yaml"));
-    let made = |object: &Value| json!({"metadata": {"name": object["metadata"]["name"]}, "spec": object["spec"]});
-    bench.create::<ProviderNetwork>(&made(&network)).await;
+    let network = asked(data!("provider-network-pve-default.yaml"));
+    bench.create::<ProviderNetwork>(&network).await;
     bench
-        .create::<Vlan>(&made(&yaml(data!("vlan-pve-default-214.yaml"))))
+        .create::<Vlan>(&asked(data!("vlan-pve-default-214.yaml")))
         .await;
     bench
-        .create::<Vpc>(&made(&yaml(data!("vpc-vpc-1a2b3c.yaml"))))
+        .create::<Vpc>(&asked(data!("vpc-vpc-1a2b3c.yaml")))
         .await;
-    let config = json!({"type": "kube-ovn", "provider": "subnet-1a2b3c4d.tenant-example.ovn"});
-    let attachment = json!({
-        "metadata": {"name": "subnet-1a2b3c4d"}, "spec": {"config": config.to_string()},
-    });
-    create(
-        &bench.namespaced::<NetworkAttachmentDefinition>(),
-        &attachment,
-    )
-    .await;
+    bench.attachment("subnet-1a2b3c4d").await;
     for text in [
         data!("subnet-subnet-1a2b3c4d.yaml"),
         data!("subnet-subnet-overlay1.yaml"),
     ] {
-        let subnet = yaml(text);
-        bench.create::<Subnet>(&made(&subnet)).await;
+        let subnet = asked(text);
+        bench.create::<Subnet>(&subnet).await;
         bench
             .ready::<Subnet>(subnet["metadata"]["name"].as_str().expect("has a name"))
             .await;
     }
-    let networks = json!({"k8s.v1.cni.cncf.io/networks": "tenant-example/subnet-1a2b3c4d"});
-    bench.pod("db", "node1", networks).await;
-    let switch = json!({"ovn.kubernetes.io/logical_switch": "subnet-overlay1"});
-    bench.pod("web", "node3", switch).await;
-    bench.running("db").await;
-    bench.running("web").await;
+    run_pods(&bench, data!("pods.yaml"), |_| true).await;
     for subnet in ["ovn-default", "subnet-1a2b3c4d", "subnet-overlay1"] {
         let one = |it: &Subnet| it.status.as_ref().and_then(|it| it.v4_using_ips) == Some(1);
         bench.when::<Subnet>(subnet, one).await;
     }
-    let both = |it: &ProviderNetwork| {
-        it.status
-            .as_ref()
-            .and_then(|it| it.ready_nodes.as_ref())
-            .map(Vec::len)
-            == Some(2)
-    };
-    bench.when::<ProviderNetwork>("pve-default", both).await;
+    both_nodes_carry(&bench).await;
     bench
 }
 
@@ -140,11 +168,6 @@ pub async fn assert_same<K: Object>(bench: &Bench, text: &str, change: impl Fn(&
 async fn the_objects_are_those_recorded() {
     let bench = site().await;
     let same = |_: &mut Value| {};
-    // Nodes have no address on `join` here.
-    let without_counters = |object: &mut Value| {
-        let status = object["status"].as_object_mut().expect("has a status");
-        status.retain(|field, _| !field.starts_with("v4"));
-    };
     assert_same::<ProviderNetwork>(&bench, data!("provider-network-pve-default.yaml"), same).await;
     assert_same::<Vlan>(&bench, data!("vlan-pve-default-214.yaml"), same).await;
     assert_same::<Vpc>(&bench, data!("vpc-vpc-1a2b3c.yaml"), same).await;
@@ -155,35 +178,48 @@ async fn the_objects_are_those_recorded() {
     assert_same::<Subnet>(&bench, data!("subnet-join.yaml"), without_counters).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn addresses_pods_and_nodes_are_those_recorded() {
-    let bench = site().await;
-    let mut compared = 0;
-    for recorded in yaml(data!("ips.yaml"))["items"].as_array().expect("a list") {
-        let name = recorded["metadata"]["name"].as_str().expect("has a name");
-        if name.starts_with("node-") {
-            continue;
-        }
+/// Compares all IP objects with their labels. How many.
+pub async fn assert_same_addresses(
+    bench: &Bench,
+    list: &str,
+    compared: impl Fn(&str) -> bool,
+) -> usize {
+    let recorded = items(list, compared);
+    for (name, recorded) in &recorded {
         let ours = json!(bench.get::<IP>(name).await);
         assert_eq!(essence(&ours), essence(recorded), "{name}");
-        assert_eq!(
-            ours["metadata"]["labels"], recorded["metadata"]["labels"],
-            "{name}"
-        );
-        compared += 1;
+        let labels = |ip: &Value| ip["metadata"]["labels"].clone();
+        assert_eq!(labels(&ours), labels(recorded), "{name}");
     }
-    for recorded in yaml(data!("pods.yaml"))["items"]
-        .as_array()
-        .expect("a list")
-    {
-        let name = recorded["metadata"]["name"].as_str().expect("has a name");
+    let ours = bench.api::<IP>().list(&ListParams::default()).await;
+    let ours: BTreeSet<_> = ours
+        .expect("can be read")
+        .iter()
+        .map(IP::name_any)
+        .collect();
+    assert_eq!(
+        ours,
+        recorded.iter().map(|(name, _)| name.clone()).collect()
+    );
+    recorded.len()
+}
+
+/// Compares the annotations of pods. How many.
+pub async fn assert_same_pods(bench: &Bench, list: &str, compared: impl Fn(&str) -> bool) -> usize {
+    let recorded = items(list, compared);
+    for (name, recorded) in &recorded {
         let ours = json!(bench.namespaced::<Pod>().get(name).await.expect("is there"));
         let annotations = |pod: &Value| without_macs(&pod["metadata"]["annotations"]);
         assert_eq!(annotations(&ours), annotations(recorded), "{name}");
-        compared += 1;
     }
-    let recorded = yaml(data!("node-node1.yaml"));
-    let ours = json!(bench.get::<Node>("node1").await);
+    recorded.len()
+}
+
+/// Compares the node's labels about provider networks.
+pub async fn assert_same_node(bench: &Bench, text: &str) {
+    let recorded = yaml(text);
+    let name = recorded["metadata"]["name"].as_str().expect("has a name");
+    let ours = json!(bench.get::<Node>(name).await);
     let labels = |node: &Value| {
         let labels = node["metadata"]["labels"]
             .as_object()
@@ -195,11 +231,29 @@ async fn addresses_pods_and_nodes_are_those_recorded() {
         theirs.collect::<BTreeMap<_, _>>()
     };
     assert_eq!(labels(&ours), labels(&recorded));
-    assert_eq!(compared, 5, "three addresses and two pods were recorded");
 }
 
-/// Tables compared, with the columns that refer to rows of others.
-const TABLES: [(&str, &str); 7] = [
+/// Nodes have no address on `join` here.
+pub fn is_no_nodes(ip: &str) -> bool {
+    !ip.starts_with("node-")
+}
+
+/// Nodes have no address on `join` here.
+pub fn without_counters(object: &mut Value) {
+    let status = object["status"].as_object_mut().expect("has a status");
+    status.retain(|field, _| !field.starts_with("v4"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_pods_and_nodes_are_those_recorded() {
+    let bench = site().await;
+    let addresses = assert_same_addresses(&bench, data!("ips.yaml"), is_no_nodes).await;
+    let pods = assert_same_pods(&bench, data!("pods.yaml"), |_| true).await;
+    assert_eq!((addresses, pods), (3, 2), "all that was recorded");
+    assert_same_node(&bench, data!("node-node1.yaml")).await;
+}
+
+const TABLES: [(&str, &str); 8] = [
     ("Logical_Switch", data!("nb-logical_switch.txt")),
     ("Logical_Switch_Port", data!("nb-logical_switch_port.txt")),
     ("Logical_Router", data!("nb-logical_router.txt")),
@@ -213,12 +267,24 @@ const TABLES: [(&str, &str); 7] = [
         data!("nb-logical_router_static_route.txt"),
     ),
     ("ACL", data!("nb-acl.txt")),
+    ("Port_Group", data!("nb-port_group.txt")),
+];
+
+/// Columns that refer to rows of these tables.
+const REFERENCES: [&str; 7] = [
+    "ports",
+    "acls",
+    "policies",
+    "static_routes",
+    "gateway_chassis",
+    "ha_chassis_group",
+    "ha_chassis",
 ];
 
 pub type Row = BTreeMap<String, String>;
 
 /// Reads what `ovn-nbctl list` writes.
-pub fn rows(text: &str) -> Vec<Row> {
+fn rows(text: &str) -> Vec<Row> {
     let column = |line: &str| {
         let (name, value) = line.split_once(':').expect("a column and its value");
         (name.trim().to_owned(), value.trim().to_owned())
@@ -244,12 +310,15 @@ fn is_compared(table: &str, row: &Row) -> bool {
         "Logical_Router_Policy" => !says("external_ids", "node="),
         "Logical_Router_Static_Route" => !says("policy", "src-ip"),
         "Logical_Switch_Port" => !says("name", "node-"),
+        "Port_Group" => {
+            !says("external_ids", "node=") && !says("external_ids", "sg=kubeovn_deny_all")
+        }
         _ => true,
     }
 }
 
 /// All rows as lines, references by what they refer to, without what is not compared.
-pub fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
+fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
     let mut shown = BTreeMap::new();
     for (table, rows) in tables {
         for row in rows.iter().filter(|row| is_compared(table, row)) {
@@ -263,13 +332,7 @@ pub fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
     for (table, rows) in tables {
         for row in rows.iter().filter(|row| is_compared(table, row)) {
             let mut line = vec![format!("{table} {}", own_columns(row))];
-            for column in [
-                "ports",
-                "acls",
-                "policies",
-                "static_routes",
-                "gateway_chassis",
-            ] {
+            for column in REFERENCES {
                 let list = row.get(column).map_or("", String::as_str);
                 let list = list.trim_matches(['[', ']']).split(", ");
                 let referred: BTreeSet<_> = list.filter_map(|uuid| shown.get(uuid)).collect();
@@ -283,38 +346,45 @@ pub fn normalized(tables: &[(&str, Vec<Row>)]) -> BTreeSet<String> {
 }
 
 fn own_columns(row: &Row) -> String {
-    // References; what chassis and northd write; load balancers, which are not done.
-    let not_own = [
-        "_uuid",
-        "ports",
-        "acls",
-        "policies",
-        "static_routes",
-        "gateway_chassis",
-        "up",
-        "status",
-        "load_balancer",
-    ];
-    let own = row
-        .iter()
-        .filter(|(column, _)| !not_own.contains(&column.as_str()));
+    // What chassis and northd write; load balancers, which are not done.
+    let not_own = ["_uuid", "up", "status", "load_balancer"];
+    let own = row.iter().filter(|(column, _)| {
+        !not_own.contains(&column.as_str()) && !REFERENCES.contains(&column.as_str())
+    });
     hide_macs(&format!("{own:?}", own = own.collect::<BTreeMap<_, _>>()))
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_rows_are_those_recorded() {
-    let bench = site().await;
-    let theirs = TABLES.map(|(table, text)| (table, rows(text)));
-    let ours = TABLES.map(|(table, _)| (table, rows(&bench.nbctl(&["list", table]))));
-    let (ours, theirs) = (normalized(&ours), normalized(&theirs));
+/// Compares tables with what was recorded of each, as far as the rows are to be compared. How many
+/// rows are the same.
+pub fn assert_same_rows(
+    bench: &Bench,
+    tables: &[(&str, &str)],
+    compared: impl Fn(&Row) -> bool,
+) -> usize {
+    let side = |text: &dyn Fn(&str, &str) -> String| {
+        let tables = tables.iter().map(|(table, recorded)| {
+            let mut rows = rows(&text(table, recorded));
+            rows.retain(&compared);
+            (*table, rows)
+        });
+        normalized(&tables.collect::<Vec<_>>())
+    };
+    let ours = side(&|table, _| bench.nbctl(&["list", table]));
+    let theirs = side(&|_, recorded| recorded.to_owned());
     let only_ours: Vec<_> = ours.difference(&theirs).collect();
     let only_theirs: Vec<_> = theirs.difference(&ours).collect();
     assert!(
         only_ours.is_empty() && only_theirs.is_empty(),
         "only ours: {only_ours:#?}\nonly recorded: {only_theirs:#?}"
     );
+    ours.len()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rows_are_those_recorded() {
+    let bench = site().await;
     assert_eq!(
-        ours.len(),
+        assert_same_rows(&bench, &TABLES, |_| true),
         4 + 8 + 2 + 4 + 4 + 1 + 4,
         "all that is compared was recorded"
     );
