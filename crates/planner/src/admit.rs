@@ -12,6 +12,7 @@ mod review;
 mod rules;
 mod vpc;
 mod without_effect;
+mod write;
 mod zone;
 
 use std::fmt;
@@ -25,6 +26,7 @@ pub use input::{
 pub use review::{Remark, Subject, Weight, review};
 pub use vpc::{ALLOW_SUBNETS_ON_NETWORK, admit_vpc, vpc_warnings};
 pub use without_effect::{WITHOUT_EFFECT, WithoutEffect};
+pub use write::{Reference, Verdict, Write, decide};
 pub use zone::admit_zone;
 
 /// A step of a field path.

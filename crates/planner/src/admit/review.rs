@@ -3,7 +3,8 @@
 //! Must stay true: an object is refused here exactly when the controller would not act on it.
 
 use super::{
-    FieldPath, Violation, admit_vpc, admit_zone, choose_zone, vpc_warnings, zone_conflict,
+    FieldPath, Violation, VpcInput, ZoneInput, admit_vpc, admit_zone, choose_zone, vpc_warnings,
+    zone_conflict,
 };
 use crate::{
     conditions::Reason,
@@ -44,67 +45,80 @@ pub struct Remark {
 
 /// Every remark on every zone and VPC, zones first, each in the order of its fields.
 pub fn review(snapshot: &Snapshot) -> Vec<Remark> {
-    let mut remarks = Vec::new();
-    for (name, zone) in &snapshot.zones {
-        let subject = Subject::Zone(name.clone());
-        let refused = admit_zone(name, &zone.spec).err().unwrap_or_default();
-        let conflict = zone_conflict(name, snapshot).map(|conflict| conflict.violation);
-        remark(&mut remarks, &subject, Weight::Error, refused);
-        remark(&mut remarks, &subject, Weight::Error, conflict);
+    let zones = snapshot.zones.iter().flat_map(|(name, zone)| {
+        let remarks = zone_remarks(name, &zone.spec, snapshot);
+        remarks.about(&Subject::Zone(name.clone()))
+    });
+    let vpcs = snapshot.vpcs.iter().flat_map(|(key, vpc)| {
+        let remarks = vpc_remarks(key, &vpc.spec, snapshot);
+        remarks.about(&Subject::Vpc(key.clone()))
+    });
+    zones.chain(vpcs).collect()
+}
+
+/// What is said of one object.
+#[derive(Debug, Default)]
+pub(super) struct Remarks(Vec<(Weight, Violation)>);
+
+impl Remarks {
+    fn add(&mut self, weight: Weight, violations: impl IntoIterator<Item = Violation>) {
+        self.0
+            .extend(violations.into_iter().map(|one| (weight, one)));
     }
-    for (key, vpc) in &snapshot.vpcs {
-        let subject = Subject::Vpc(key.clone());
-        let refused = admit_vpc(key, &vpc.spec, &snapshot.settings).err();
-        remark(
-            &mut remarks,
-            &subject,
-            Weight::Error,
-            refused.unwrap_or_default(),
-        );
-        remark(
-            &mut remarks,
-            &subject,
-            Weight::Warning,
-            vpc_warnings(&vpc.spec),
-        );
-        let subnets = FieldPath::spec().field("subnets");
-        for (index, subnet) in vpc.spec.subnets.iter().enumerate() {
-            let Some(proxmox) = &subnet.proxmox else {
-                continue;
-            };
-            let asked = proxmox.zone.as_deref().map(ZoneName::from);
-            let Err(refusal) = choose_zone(&key.namespace, asked.as_ref(), snapshot) else {
-                continue;
-            };
-            let mut path = subnets.index(index).field("proxmox");
-            if asked.is_some() {
-                path = path.field("zone");
-            }
-            let weight = match refusal.reason {
-                Reason::NoZone => Weight::Unchecked,
-                _ => Weight::Error,
-            };
-            let message = refusal.message;
-            remark(
-                &mut remarks,
-                &subject,
-                weight,
-                [Violation { path, message }],
-            );
-        }
+
+    fn about(self, subject: &Subject) -> impl Iterator<Item = Remark> + use<> {
+        let subject = subject.clone();
+        self.0.into_iter().map(move |(weight, violation)| Remark {
+            subject: subject.clone(),
+            weight,
+            violation,
+        })
     }
+
+    /// Those of a weight.
+    pub fn of(&self, weight: Weight) -> impl Iterator<Item = Violation> {
+        let these = self.0.iter().filter(move |(one, _)| *one == weight);
+        these.map(|(_, violation)| violation.clone())
+    }
+}
+
+/// What is said of a zone.
+pub(super) fn zone_remarks(name: &ZoneName, input: &ZoneInput, snapshot: &Snapshot) -> Remarks {
+    let mut remarks = Remarks::default();
+    remarks.add(
+        Weight::Error,
+        admit_zone(name, input).err().unwrap_or_default(),
+    );
+    let conflict = zone_conflict(name, snapshot).map(|conflict| conflict.violation);
+    remarks.add(Weight::Error, conflict);
     remarks
 }
 
-fn remark(
-    remarks: &mut Vec<Remark>,
-    subject: &Subject,
-    weight: Weight,
-    violations: impl IntoIterator<Item = Violation>,
-) {
-    remarks.extend(violations.into_iter().map(|violation| Remark {
-        subject: subject.clone(),
-        weight,
-        violation,
-    }));
+/// What is said of a VPC.
+pub(super) fn vpc_remarks(key: &VpcKey, input: &VpcInput, snapshot: &Snapshot) -> Remarks {
+    let mut remarks = Remarks::default();
+    let refused = admit_vpc(key, input, &snapshot.settings).err();
+    remarks.add(Weight::Error, refused.unwrap_or_default());
+    remarks.add(Weight::Warning, vpc_warnings(input));
+    let subnets = FieldPath::spec().field("subnets");
+    for (index, subnet) in input.subnets.iter().enumerate() {
+        let Some(proxmox) = &subnet.proxmox else {
+            continue;
+        };
+        let asked = proxmox.zone.as_deref().map(ZoneName::from);
+        let Err(refusal) = choose_zone(&key.namespace, asked.as_ref(), snapshot) else {
+            continue;
+        };
+        let mut path = subnets.index(index).field("proxmox");
+        if asked.is_some() {
+            path = path.field("zone");
+        }
+        let weight = match refusal.reason {
+            Reason::NoZone => Weight::Unchecked,
+            _ => Weight::Error,
+        };
+        let message = refusal.message;
+        remarks.add(weight, [Violation { path, message }]);
+    }
+    remarks
 }

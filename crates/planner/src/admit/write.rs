@@ -1,0 +1,107 @@
+//! Whether a write may happen: what the admission webhook answers (design 9).
+//!
+//! Called by the webhook with the object as it is and as it would be. Must stay true: nothing is
+//! allowed on a reference that the snapshot does not know; a write that changes no field a rule
+//! looks at is allowed, so that an object which an older rule let in can still be labelled, held
+//! and deleted.
+
+use std::collections::BTreeSet;
+
+use super::{
+    Violation, VpcInput, Weight, ZoneInput,
+    review::{Remarks, vpc_remarks, zone_remarks},
+};
+use crate::{
+    model::{VpcKey, ZoneName},
+    snapshot::{Seen, Snapshot, VpcStatus, ZoneStatus},
+};
+
+/// A write that somebody asks for. `old` is None for a create, `new` is None for a delete.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Of a VirtualPrivateCloud.
+    Vpc {
+        /// Which.
+        key: VpcKey,
+        /// As it is.
+        old: Option<Seen<VpcInput, VpcStatus>>,
+        /// As it would be.
+        new: Option<Seen<VpcInput, VpcStatus>>,
+    },
+    /// Of a ProxmoxNetworkZone.
+    Zone {
+        /// Which.
+        name: ZoneName,
+        /// As it is.
+        old: Option<Seen<ZoneInput, ZoneStatus>>,
+        /// As it would be.
+        new: Option<Seen<ZoneInput, ZoneStatus>>,
+    },
+}
+
+/// Something that the snapshot does not hold although a rule needs it: to be read live, and asked
+/// again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reference {
+    /// A ProxmoxNetworkZone.
+    Zone(ZoneName),
+    /// Every ProxmoxNetworkZone.
+    Zones,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It may happen; each warning goes to the writer.
+    Allow {
+        /// Surprises.
+        warnings: Vec<Violation>,
+    },
+    /// It may not, for all of these reasons.
+    Deny(Vec<Violation>),
+    /// Not known enough to say.
+    Need(BTreeSet<Reference>),
+}
+
+/// The answer to a write in the world of the snapshot.
+pub fn decide(write: &Write, snapshot: &Snapshot) -> Verdict {
+    match write {
+        Write::Vpc { key, old, new } => match new {
+            Some(new) if !is_as_it_was(old.as_ref(), new) => {
+                verdict(&vpc_remarks(key, &new.spec, snapshot))
+            }
+            _ => allow(),
+        },
+        Write::Zone { name, old, new } => match new {
+            Some(new) if !is_as_it_was(old.as_ref(), new) => {
+                let mut world = snapshot.clone();
+                world.zones.insert(name.clone(), new.clone());
+                verdict(&zone_remarks(name, &new.spec, &world))
+            }
+            _ => allow(),
+        },
+    }
+}
+
+/// Whether a write leaves alone what rules look at; what is being deleted is written by whoever
+/// takes it apart.
+fn is_as_it_was<T: PartialEq, S>(old: Option<&Seen<T, S>>, new: &Seen<T, S>) -> bool {
+    new.meta.deleting || old.is_some_and(|old| old.spec == new.spec)
+}
+
+fn allow() -> Verdict {
+    Verdict::Allow {
+        warnings: Vec::new(),
+    }
+}
+
+fn verdict(remarks: &Remarks) -> Verdict {
+    let unknown = remarks.of(Weight::Unchecked).next();
+    let broken: Vec<Violation> = remarks.of(Weight::Error).chain(unknown).collect();
+    if broken.is_empty() {
+        let warnings = remarks.of(Weight::Warning).collect();
+        Verdict::Allow { warnings }
+    } else {
+        Verdict::Deny(broken)
+    }
+}
