@@ -17,25 +17,25 @@ use crate::{
 };
 
 /// A write that somebody asks for. `old` is None for a create, `new` is None for a delete.
-#[derive(Clone, Debug)]
-pub enum Write {
+#[derive(Clone, Copy, Debug)]
+pub enum Write<'a> {
     /// Of a VirtualPrivateCloud.
     Vpc {
         /// Which.
-        key: VpcKey,
+        key: &'a VpcKey,
         /// As it is.
-        old: Option<Seen<VpcInput, VpcStatus>>,
+        old: Option<&'a Seen<VpcInput, VpcStatus>>,
         /// As it would be.
-        new: Option<Seen<VpcInput, VpcStatus>>,
+        new: Option<&'a Seen<VpcInput, VpcStatus>>,
     },
     /// Of a ProxmoxNetworkZone.
     Zone {
         /// Which.
-        name: ZoneName,
+        name: &'a ZoneName,
         /// As it is.
-        old: Option<Seen<ZoneInput, ZoneStatus>>,
+        old: Option<&'a Seen<ZoneInput, ZoneStatus>>,
         /// As it would be.
-        new: Option<Seen<ZoneInput, ZoneStatus>>,
+        new: Option<&'a Seen<ZoneInput, ZoneStatus>>,
     },
 }
 
@@ -64,16 +64,14 @@ pub enum Verdict {
 }
 
 /// The answer to a write in the world of the snapshot.
-pub fn decide(write: &Write, snapshot: &Snapshot) -> Verdict {
+pub fn decide(write: Write<'_>, snapshot: &Snapshot) -> Verdict {
     match write {
         Write::Vpc { key, old, new } => match new {
-            Some(new) if !is_as_it_was(old.as_ref(), new) => {
-                verdict(&vpc_remarks(key, &new.spec, snapshot))
-            }
+            Some(new) if !is_as_it_was(old, new) => verdict(&vpc_remarks(key, &new.spec, snapshot)),
             _ => allow(),
         },
         Write::Zone { name, old, new } => match new {
-            Some(new) if !is_as_it_was(old.as_ref(), new) => {
+            Some(new) if !is_as_it_was(old, new) => {
                 let mut world = snapshot.clone();
                 world.zones.insert(name.clone(), new.clone());
                 verdict(&zone_remarks(name, &new.spec, &world))
