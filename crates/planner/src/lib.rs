@@ -17,5 +17,6 @@ pub mod model;
 pub mod northbound;
 pub mod plan;
 pub mod snapshot;
+pub mod usage;
 pub mod vpc;
 pub mod zone;

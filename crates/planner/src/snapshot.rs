@@ -302,6 +302,28 @@ pub struct IpObject {
     pub address: Option<Ipv4Addr>,
 }
 
+/// An `IPAddressClaim`: a machine has, or waits for, an address of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct AddressClaim {
+    /// The pool.
+    pub pool: SubnetKey,
+    /// Kind and name of the object that asks: `ProxmoxMachine worker-1`.
+    #[serde(default)]
+    pub owner: Option<String>,
+}
+
+/// An `IPAddress`: an address of a pool that is given out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct GivenAddress {
+    /// The pool.
+    pub pool: SubnetKey,
+    /// Namespace and name of the claim: `tenant-a/worker-1`.
+    pub claim: String,
+    /// spec.address; None where it is no IPv4 address.
+    #[serde(default)]
+    pub address: Option<Ipv4Addr>,
+}
+
 /// A Node.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct NodeState {
@@ -429,6 +451,10 @@ pub struct Snapshot {
     pub pools: BTreeMap<SubnetKey, Mirror<Pool, PoolState>>,
     /// Kube-OVN IPs.
     pub ips: BTreeMap<String, IpObject>,
+    /// `IPAddressClaims` of `InClusterIPPools`, by namespace and name.
+    pub claims: BTreeMap<String, AddressClaim>,
+    /// `IPAddresses` of `InClusterIPPools`, by namespace and name.
+    pub addresses: BTreeMap<String, GivenAddress>,
     /// Nodes.
     pub nodes: BTreeMap<NodeName, NodeState>,
     /// Namespaces.

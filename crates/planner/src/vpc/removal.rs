@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Pass, records_of, some_names};
+use super::{Pass, records_of};
 use crate::{
     conditions::{ConditionType, Finding, Reason},
     model::{SubnetId, objects},
     plan::{self, Kind, Target},
+    usage::Usage,
 };
 
 impl Pass<'_> {
@@ -210,24 +211,21 @@ impl Pass<'_> {
         }
     }
 
-    /// Who holds an address of the subnet, if anybody does: pods and KubeVirt VMs by name, Proxmox
-    /// VMs by count.
+    /// Who holds an address of the subnet, if anybody does.
     pub(super) fn users(&self, id: &SubnetId) -> Option<Finding> {
-        let ips = self.snapshot.ips.values();
-        let pods: Vec<String> = ips
-            .filter(|ip| ip.subnet == id.as_str() && !self.is_a_strangers_switch(id))
-            .map(|ip| format!("pod {}/{}", ip.namespace, ip.pod))
-            .collect();
-        let machines = self.pool_state(id).used;
-        let (count, names) = (pods.len() as u64 + machines, some_names(pods.iter()));
-        let who = match (pods.is_empty(), machines) {
-            (true, 0) => return None,
-            (true, _) => format!("{machines} of InClusterIPPool \"{id}\""),
-            (false, 0) => names,
-            (false, _) => format!("{names}; {machines} of InClusterIPPool \"{id}\""),
+        let key = self.subnet_key(id);
+        let usage = if self.is_a_strangers_switch(id) {
+            Usage::of_pool(&key, self.snapshot)
+        } else {
+            Usage::of(&key, self.snapshot)
         };
-        let message = format!("held by {}: {who}", addresses_in_use(count));
-        Some(Finding::bad(Reason::InUse, message))
+        (!usage.is_none()).then(|| {
+            let (count, who) = (usage.count(), usage.named(&key));
+            Finding::bad(
+                Reason::InUse,
+                format!("held by {}: {who}", addresses_in_use(count)),
+            )
+        })
     }
 
     /// Whether anybody holds an address of any subnet of the VPC.
