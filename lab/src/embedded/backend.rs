@@ -7,14 +7,12 @@ use std::{
 };
 
 use causeway_api::{apps_crds, crds, foreign_crds, ipam::InClusterIPPool};
+use causeway_drive::Watched;
 use causeway_ipam::{Ipam, WEBHOOK_URL, webhook, webhook_configuration};
 use causeway_kubeapi::{Clock, GarbageCollector, KubeApi, Server, check_kubeconfig};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::{
-    Api, Client, Resource, ResourceExt,
-    api::{Patch, PatchParams},
-};
-use serde::{Serialize, de::DeserializeOwned};
+use kube::{Api, Client, Resource, ResourceExt};
+use serde::Serialize;
 
 use super::{EmbeddedError, wait};
 use crate::{Cluster, Progress};
@@ -180,18 +178,13 @@ async fn define(admin: &Client, wanted: impl Fn(&str) -> bool) -> Result<(), Emb
 }
 
 /// Applied, not created: an earlier version of us may have left its own.
-async fn apply<K>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
-{
-    let name = object.name_any();
-    let manager = PatchParams::apply(MANAGER).force();
-    let applied = api.patch(&name, &manager, &Patch::Apply(object)).await;
+async fn apply<K: Watched + Serialize>(api: &Api<K>, object: &K) -> Result<(), EmbeddedError> {
+    let applied = causeway_drive::apply(api, MANAGER, object).await;
     applied
         .map(|_| ())
         .map_err(|source| EmbeddedError::Request {
             verb: "apply",
-            what: format!("{} {name}", K::kind(&())),
+            what: format!("{} {}", K::kind(&()), object.name_any()),
             source: Box::new(source),
         })
 }

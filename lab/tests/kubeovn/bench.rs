@@ -12,6 +12,7 @@ use causeway_api::{
     foreign_crds,
     kubeovn::{ProviderNetwork, Subnet, Vlan, Vpc},
 };
+use causeway_drive::Watched;
 use causeway_kubeapi::{Clock, KubeApi};
 use causeway_kubeovn::{
     KubeOvn, Options,
@@ -37,7 +38,7 @@ use kube::{
     api::{DeleteParams, Patch, PatchParams, PostParams},
     runtime::wait::await_condition,
 };
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::{sync::watch, time::timeout};
 
@@ -48,29 +49,9 @@ pub const PATIENCE: Duration = Duration::from_mins(2);
 pub const NAMESPACE: &str = "tenant-example";
 
 /// Kinds of the cases.
-pub trait Object:
-    Resource<DynamicType = ()>
-    + Clone
-    + std::fmt::Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-}
+pub trait Object: Watched + Serialize {}
 
-impl<K> Object for K where
-    K: Resource<DynamicType = ()>
-        + Clone
-        + std::fmt::Debug
-        + DeserializeOwned
-        + Serialize
-        + Send
-        + Sync
-        + 'static
-{
-}
+impl<K: Watched + Serialize> Object for K {}
 
 pub struct Bench {
     pub client: Client,

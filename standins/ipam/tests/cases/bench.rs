@@ -6,6 +6,7 @@ use causeway_api::{
     foreign_crds,
     ipam::{IPAddress, IPAddressClaim, InClusterIPPool, PoolCounts},
 };
+use causeway_drive::Watched;
 use causeway_ipam::{Cluster, Ipam, WEBHOOK_URL, webhook, webhook_configuration};
 use causeway_kubeapi::{Clock, GarbageCollector, KubeApi};
 use k8s_openapi::{
@@ -13,9 +14,9 @@ use k8s_openapi::{
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
-    Api, Client, CustomResourceExt, Error, Resource, ResourceExt,
+    Api, Client, CustomResourceExt, Error, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
-    core::{NamespaceResourceScope, Status},
+    core::Status,
     runtime::wait::await_condition,
 };
 use serde::{Serialize, de::DeserializeOwned};
@@ -28,30 +29,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// Of the webhook, before its words.
 pub const DENIED: &str =
     "admission webhook \"validation.inclusterippool.ipam.cluster.x-k8s.io\" denied the request: ";
-
-pub trait Kind:
-    Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + Clone
-    + Debug
-    + DeserializeOwned
-    + Serialize
-    + Send
-    + Sync
-    + 'static
-{
-}
-
-impl<K> Kind for K where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + Debug
-        + DeserializeOwned
-        + Serialize
-        + Send
-        + Sync
-        + 'static
-{
-}
 
 /// Where a case works.
 pub struct Bench {
@@ -212,23 +189,23 @@ pub fn claim(name: &str, pool: &str, rest: Value) -> Value {
     claim
 }
 
-pub async fn make<K: Kind>(api: &Api<K>, value: Value) -> K {
+pub async fn make<K: Watched + Serialize>(api: &Api<K>, value: Value) -> K {
     api.create(&PostParams::default(), &object(value))
         .await
         .expect("is created")
 }
 
-pub async fn change<K: Kind>(api: &Api<K>, name: &str, patch: Value) -> Result<K, Error> {
+pub async fn change<K: Watched>(api: &Api<K>, name: &str, patch: Value) -> Result<K, Error> {
     api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
         .await
 }
 
-pub async fn delete<K: Kind>(api: &Api<K>, name: &str) {
+pub async fn delete<K: Watched>(api: &Api<K>, name: &str) {
     let deleted = api.delete(name, &DeleteParams::default()).await;
     deleted.expect("is deleted");
 }
 
-pub async fn when<K: Kind>(api: &Api<K>, name: &str, such: impl Fn(&K) -> bool) -> K {
+pub async fn when<K: Watched>(api: &Api<K>, name: &str, such: impl Fn(&K) -> bool) -> K {
     let such = |object: Option<&K>| object.is_some_and(&such);
     let Ok(found) = timeout(PATIENCE, await_condition(api.clone(), name, such)).await else {
         panic!("{name} does not become so: {:#?}", api.get_opt(name).await);
@@ -236,7 +213,7 @@ pub async fn when<K: Kind>(api: &Api<K>, name: &str, such: impl Fn(&K) -> bool) 
     found.expect("can be watched").expect("is there")
 }
 
-pub async fn gone<K: Kind>(api: &Api<K>, name: &str) {
+pub async fn gone<K: Watched>(api: &Api<K>, name: &str) {
     let gone = |object: Option<&K>| object.is_none();
     let Ok(found) = timeout(PATIENCE, await_condition(api.clone(), name, gone)).await else {
         panic!("{name} does not go: {:#?}", api.get_opt(name).await);
