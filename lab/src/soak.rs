@@ -5,27 +5,21 @@
 mod picture;
 pub mod sigkill;
 
-/// Numbers that look random and are the same for the same seed (SplitMix64).
+use causeway_kubeapi::SplitMix64;
+
+/// Shares that look random and are the same for the same seed.
 #[derive(Clone, Debug)]
-pub struct Draws(u64);
+pub struct Draws(SplitMix64);
 
 impl Draws {
     /// The first is next.
     pub fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
-    /// The next one.
-    pub fn next_number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// At least 0, below 1.
+    /// The next: at least 0, below 1.
     pub fn next_share(&mut self) -> f64 {
-        let bits = u32::try_from(self.next_number() >> 32).unwrap_or_default();
+        let bits = u32::try_from(self.0.draw() >> 32).unwrap_or_default();
         f64::from(bits) / (f64::from(u32::MAX) + 1.0)
     }
 }

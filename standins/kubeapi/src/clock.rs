@@ -11,6 +11,8 @@ use std::{
 
 use jiff::Timestamp;
 
+use crate::SplitMix64;
+
 /// The letters of generated names: no vowels, so that no words come out, as in
 /// `k8s.io/apimachinery/pkg/util/rand`.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -27,7 +29,7 @@ pub struct Clock {
 #[derive(Debug)]
 struct Inner {
     time: Time,
-    seed: u64,
+    numbers: SplitMix64,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,10 @@ impl Clock {
 
     fn with(time: Time, seed: u64) -> Self {
         Self {
-            inner: Arc::new(Mutex::new(Inner { time, seed })),
+            inner: Arc::new(Mutex::new(Inner {
+                time,
+                numbers: SplitMix64::new(seed),
+            })),
         }
     }
 
@@ -86,8 +91,8 @@ impl Clock {
 
     /// A fresh uid in the form of a version 4 UUID.
     pub(crate) fn uid(&self) -> String {
-        let mut inner = self.lock();
-        let (high, low) = (inner.draw(), inner.draw());
+        let numbers = &mut self.lock().numbers;
+        let (high, low) = (numbers.draw(), numbers.draw());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
             high >> 32,
@@ -100,7 +105,7 @@ impl Clock {
 
     /// The letters that complete a `generateName`.
     pub(crate) fn name_suffix(&self) -> String {
-        let mut bits = self.lock().draw();
+        let mut bits = self.lock().numbers.draw();
         (0..NAME_SUFFIX)
             .map(|_| {
                 let letters = NAME_LETTERS.len() as u64;
@@ -114,24 +119,14 @@ impl Clock {
     /// Leaves out what an earlier run with the same seed has drawn up to a revision.
     pub(crate) fn skip(&self, revision: u64) {
         if revision != 0 {
-            let mut inner = self.lock();
-            inner.seed ^= revision.rotate_left(32);
-            inner.draw();
+            let numbers = &mut self.lock().numbers;
+            numbers.turn(revision.rotate_left(32));
+            numbers.draw();
         }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Inner {
-    /// The next number of `SplitMix64`: well mixed, and its whole state is one number.
-    fn draw(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
     }
 }
 

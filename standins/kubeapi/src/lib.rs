@@ -30,6 +30,7 @@ mod incoming;
 mod journal;
 mod kinds;
 mod metadata;
+mod numbers;
 mod object;
 mod openapi;
 mod options;
@@ -64,6 +65,7 @@ use tokio::sync::watch;
 
 pub use clock::Clock;
 pub use gc::GarbageCollector;
+pub use numbers::SplitMix64;
 pub use serve::{
     AuthorityError, ForeignKubeconfig, ServeError, Server, check_kubeconfig, forget_server,
     remove_unfinished,
