@@ -103,14 +103,13 @@ pub fn build() -> Result<Option<PathBuf>> {
     if let Some(done) = built()? {
         return Ok(Some(done));
     }
-    let cache = folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
-    let name = folder::name();
-    let done = cache.join(&name);
     if !has_go() {
         return Ok(None);
     }
+    let cache = cache()?;
     fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
-    let lock = cache.join(format!("{name}.lock"));
+    let done = place()?;
+    let lock = done.with_extension("lock");
     let lock =
         fs::File::create(&lock).with_context(|| format!("cannot make {}", lock.display()))?;
     lock.lock().context("cannot lock the cache")?;
@@ -118,7 +117,7 @@ pub fn build() -> Result<Option<PathBuf>> {
     if done.is_dir() {
         return Ok(Some(done));
     }
-    let partial = cache.join(format!("{name}.partial"));
+    let partial = done.with_extension("partial");
     if partial.exists() {
         fs::remove_dir_all(&partial)
             .with_context(|| format!("cannot remove {}", partial.display()))?;
@@ -130,14 +129,24 @@ pub fn build() -> Result<Option<PathBuf>> {
 
 /// The folder, if it has been built.
 pub fn built() -> Result<Option<PathBuf>> {
-    let cache = folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")?;
-    Ok(Some(cache.join(folder::name())).filter(|folder| folder.is_dir()))
+    Ok(Some(place()?).filter(|folder| folder.is_dir()))
 }
 
 /// The kubectl that is built, or will be by the step before: wherever there is Go.
-pub fn kubectl() -> Option<PathBuf> {
-    let folder = folder::cache()?.join(folder::name());
-    has_go().then(|| folder.join("kubectl"))
+pub fn kubectl() -> Result<Option<PathBuf>> {
+    if !has_go() {
+        return Ok(None);
+    }
+    Ok(Some(place()?.join("kubectl")))
+}
+
+/// Where the folder is once it has been built.
+fn place() -> Result<PathBuf> {
+    Ok(cache()?.join(folder::name()))
+}
+
+fn cache() -> Result<PathBuf> {
+    folder::cache().context("neither XDG_CACHE_HOME nor HOME is set")
 }
 
 /// What is in the folder, a line each.

@@ -80,24 +80,24 @@ pub fn test() -> Result<bool> {
     if peers::has_go() {
         // Before the tests: some run the kubectl that it builds.
         steps.push(("peers", cargo(&["xtask", "peers"])));
-        steps.extend(own_steps());
+        steps.extend(own_steps()?);
         steps.extend(real_api_steps());
     } else {
         println!("{}", peers::NO_GO);
-        steps.extend(own_steps());
+        steps.extend(own_steps()?);
     }
     run_all(steps)
 }
 
 /// What needs nothing but the distribution's packages.
-fn own_steps() -> Vec<(&'static str, Command)> {
+fn own_steps() -> Result<Vec<(&'static str, Command)>> {
     let root = |program: &str, arguments: &[&str]| {
         let mut command = packages::as_root(&built(program));
         command.args(arguments);
         command
     };
     let mut tests = cargo(&["test", "--workspace", "--locked", "--no-fail-fast"]);
-    if let Some(kubectl) = peers::kubectl() {
+    if let Some(kubectl) = peers::kubectl()? {
         tests.env("CAUSEWAY_KUBECTL", kubectl);
     }
     let mut docs = cargo(&[
@@ -112,7 +112,7 @@ fn own_steps() -> Vec<(&'static str, Command)> {
         "RUSTDOCFLAGS",
         "-D warnings -A rustdoc::private_intra_doc_links",
     );
-    vec![
+    Ok(vec![
         (
             "build",
             cargo(&["build", "--workspace", "--all-targets", "--locked"]),
@@ -133,7 +133,7 @@ fn own_steps() -> Vec<(&'static str, Command)> {
             ]),
         ),
         ("docs", docs),
-    ]
+    ])
 }
 
 /// Runs the steps in order, each although an earlier one failed.
