@@ -15,7 +15,8 @@ use std::{
     process::ExitCode,
 };
 
-pub use world::{File, Finding, Report, Severity, check};
+use causeway_planner::admit::Weight;
+pub use world::{File, Finding, Report, check};
 
 /// Check files against every rule that can be judged without a cluster.
 ///
@@ -74,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         writeln!(out, "{}\n", render::finding(finding, &files))?;
     }
     writeln!(out, "{}", render::summary(&report, files.len()))?;
-    Ok(if report.count(Severity::Error) == 0 {
+    Ok(if report.count(Weight::Error) == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -12,7 +12,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use causeway_cli::check::{File, Finding, Severity, check};
+use causeway_cli::check::{File, Finding, check};
+use causeway_planner::admit::Weight;
 
 const WORDS: [&str; 5] = ["error", "warning", "unchecked", "idle", "fine"];
 
@@ -41,12 +42,12 @@ fn read(path: &Path) -> (File, Vec<Said>) {
     (File { name, text: kept }, said)
 }
 
-fn word(finding: &Finding) -> &'static str {
-    match finding.severity {
-        Severity::Error => "error",
-        Severity::Warning if finding.message.contains("has no effect in this release") => "idle",
-        Severity::Warning => "warning",
-        Severity::Note => "unchecked",
+fn word(finding: &Finding) -> String {
+    match finding.weight {
+        Weight::Warning if finding.message.contains("has no effect in this release") => {
+            "idle".to_owned()
+        }
+        weight => weight.to_string(),
     }
 }
 
@@ -189,8 +190,8 @@ fn strict_refuses_what_needs_a_zone_and_nothing_else() {
             .map(|finding| file.line(finding.span.start))
             .collect();
         (
-            report.count(Severity::Error),
-            report.count(Severity::Note),
+            report.count(Weight::Error),
+            report.count(Weight::Unchecked),
             places,
         )
     };

@@ -4,14 +4,16 @@
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use super::world::{File, Finding, Report, Severity};
+use causeway_planner::admit::Weight;
+
+use super::world::{File, Finding, Report};
 
 /// One finding with its lines of the file.
 pub fn finding(finding: &Finding, files: &[File]) -> String {
-    let level = match finding.severity {
-        Severity::Error => Level::ERROR,
-        Severity::Warning => Level::WARNING,
-        Severity::Note => Level::NOTE,
+    let level = match finding.weight {
+        Weight::Error => Level::ERROR,
+        Weight::Warning => Level::WARNING,
+        Weight::Unchecked => Level::NOTE,
     };
     let Some(file) = files.get(finding.file) else {
         return finding.message.clone();
@@ -44,8 +46,8 @@ fn visible(text: &str, finding: &Finding) -> std::ops::Range<usize> {
 
 /// `checked 3 files, 4 objects: 2 errors, 1 warning`.
 pub fn summary(report: &Report, files: usize) -> String {
-    let errors = report.count(Severity::Error);
-    let warnings = report.count(Severity::Warning);
+    let errors = report.count(Weight::Error);
+    let warnings = report.count(Weight::Warning);
     format!(
         "checked {}, {}: {}, {}",
         counted(files, "file"),

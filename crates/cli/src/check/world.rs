@@ -43,17 +43,6 @@ impl File {
     }
 }
 
-/// How much a finding weighs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
-    /// Would be refused.
-    Error,
-    /// Accepted, with a surprise.
-    Warning,
-    /// Not looked at, and why.
-    Note,
-}
-
 /// Something to say about a place in a file.
 #[derive(Clone, Debug)]
 pub struct Finding {
@@ -62,7 +51,7 @@ pub struct Finding {
     /// Bytes of it.
     pub span: Range<usize>,
     /// How much it weighs.
-    pub severity: Severity,
+    pub weight: Weight,
     /// What is wrong, why, and what would be accepted.
     pub message: String,
     /// Path of the field, where one is meant.
@@ -82,8 +71,8 @@ pub struct Report {
 
 impl Report {
     /// How many findings weigh so much.
-    pub fn count(&self, severity: Severity) -> usize {
-        let same = |finding: &&Finding| finding.severity == severity;
+    pub fn count(&self, weight: Weight) -> usize {
+        let same = |finding: &&Finding| finding.weight == weight;
         self.findings.iter().filter(same).count()
     }
 }
@@ -122,7 +111,7 @@ pub fn check(files: &[File], strict: bool) -> Report {
     let mut report = world.report;
     report
         .findings
-        .sort_by_key(|finding| (finding.file, finding.span.start, finding.severity));
+        .sort_by_key(|finding| (finding.file, finding.span.start, finding.weight));
     report
 }
 
@@ -153,11 +142,11 @@ impl<'a> World<'a> {
         }
     }
 
-    fn say(&mut self, severity: Severity, file: usize, span: Range<usize>, message: String) {
+    fn say(&mut self, weight: Weight, file: usize, span: Range<usize>, message: String) {
         self.report.findings.push(Finding {
             file,
             span,
-            severity,
+            weight,
             message,
             field: String::new(),
             object: String::new(),
@@ -167,14 +156,14 @@ impl<'a> World<'a> {
     fn document(&mut self, file: usize, offset: usize, text: &str) {
         let (root, problems) = yaml::parse(offset, text);
         for problem in problems {
-            self.say(Severity::Error, file, problem.span, problem.message);
+            self.say(Weight::Error, file, problem.span, problem.message);
         }
         let Some(root) = root else {
             return;
         };
         let Some(kind) = root.get("kind").and_then(Node::text) else {
             let message = "this is no Kubernetes object: it has no kind".to_owned();
-            return self.say(Severity::Error, file, root.span.clone(), message);
+            return self.say(Weight::Error, file, root.span.clone(), message);
         };
         let kind_span = root.locate(&FieldPath::default().field("kind"));
         match kind {
@@ -182,7 +171,7 @@ impl<'a> World<'a> {
             NETWORK => {
                 let message =
                     format!("not checked: kind {NETWORK}, which the controller alone writes");
-                self.say(Severity::Note, file, kind_span, message);
+                self.say(Weight::Unchecked, file, kind_span, message);
             }
             _ => {
                 if let Some((kind, (api, schema))) = KINDS.get_key_value(kind) {
@@ -191,7 +180,7 @@ impl<'a> World<'a> {
                 let hint = similar(kind, [VPC, ZONE]);
                 let hint = hint.map_or_else(String::new, |k| format!("; did you mean {k}?"));
                 let message = format!("not checked: kind {kind}{hint}");
-                self.say(Severity::Note, file, kind_span, message);
+                self.say(Weight::Unchecked, file, kind_span, message);
             }
         }
     }
@@ -223,7 +212,7 @@ impl<'a> World<'a> {
         if version != api {
             let span = root.locate(&FieldPath::default().field("apiVersion"));
             let message = format!("{kind} is of apiVersion {api}, not {version:?}");
-            return self.say(Severity::Error, file, span, message);
+            return self.say(Weight::Error, file, span, message);
         }
         let shaped = shape::shape(&root, schema);
         let metadata = |field: &str| {
@@ -237,10 +226,10 @@ impl<'a> World<'a> {
         };
         let label = format!("{kind} {full}");
         for (span, violation) in &shaped.errors {
-            self.remark(Severity::Error, file, span.clone(), violation, &label);
+            self.remark(Weight::Error, file, span.clone(), violation, &label);
         }
         for (span, violation) in &shaped.warnings {
-            self.remark(Severity::Warning, file, span.clone(), violation, &label);
+            self.remark(Weight::Warning, file, span.clone(), violation, &label);
         }
         self.idle_fields(file, &root, &shaped, kind, &label);
         let span = root.locate(&FieldPath::default().field("metadata").field("name"));
@@ -250,11 +239,11 @@ impl<'a> World<'a> {
         };
         if let Some(earlier) = self.places.get(&subject) {
             let message = format!("{label} is given twice, first in {}; keep one", earlier.at);
-            return self.say(Severity::Error, file, span, message);
+            return self.say(Weight::Error, file, span, message);
         }
         if let Err(refusal) = self.enter(&subject, &shaped) {
             let message = format!("{label} cannot be read: {refusal}");
-            return self.say(Severity::Error, file, span, message);
+            return self.say(Weight::Error, file, span, message);
         }
         let at = self
             .files
@@ -272,7 +261,7 @@ impl<'a> World<'a> {
 
     fn remark(
         &mut self,
-        severity: Severity,
+        weight: Weight,
         file: usize,
         span: Range<usize>,
         violation: &Violation,
@@ -281,7 +270,7 @@ impl<'a> World<'a> {
         self.report.findings.push(Finding {
             file,
             span,
-            severity,
+            weight,
             message: violation.message.clone(),
             field: violation.path.to_string(),
             object: object.to_owned(),
@@ -315,13 +304,7 @@ impl<'a> World<'a> {
                 path: path.clone(),
                 message,
             };
-            self.remark(
-                Severity::Warning,
-                file,
-                root.locate(&path),
-                &violation,
-                label,
-            );
+            self.remark(Weight::Warning, file, root.locate(&path), &violation, label);
         }
     }
 
@@ -373,10 +356,9 @@ impl<'a> World<'a> {
             {
                 continue;
             }
-            let severity = match remark.weight {
-                Weight::Warning => Severity::Warning,
-                Weight::Unchecked if !strict => Severity::Note,
-                Weight::Error | Weight::Unchecked => Severity::Error,
+            let weight = match remark.weight {
+                Weight::Unchecked if strict => Weight::Error,
+                weight => weight,
             };
             let message = match remark.weight {
                 Weight::Unchecked => {
@@ -389,7 +371,7 @@ impl<'a> World<'a> {
                 message,
             };
             let (file, span, name) = (place.file, place.root.locate(path), place.name.clone());
-            self.remark(severity, file, span, &violation, &name);
+            self.remark(weight, file, span, &violation, &name);
         }
     }
 }

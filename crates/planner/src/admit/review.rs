@@ -2,6 +2,8 @@
 //!
 //! Must stay true: an object is refused here exactly when the controller would not act on it.
 
+use std::fmt;
+
 use super::{
     FieldPath, Violation, VpcInput, ZoneInput, admit_vpc, admit_zone, choose_zone, vpc_warnings,
     zone_conflict,
@@ -28,8 +30,18 @@ pub enum Weight {
     Error,
     /// Accepted, with a surprise.
     Warning,
-    /// Cannot be said from what the snapshot holds.
+    /// Cannot be said from what is given.
     Unchecked,
+}
+
+impl fmt::Display for Weight {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Unchecked => "unchecked",
+        })
+    }
 }
 
 /// Something to say about an object.

@@ -207,16 +207,11 @@ fn remarks(case: &World, unchecked: bool) -> Vec<(usize, String)> {
         .into_iter()
         .filter(|remark| unchecked || remark.weight != Weight::Unchecked)
         .map(|remark| {
-            let word = match remark.weight {
-                Weight::Error => "error",
-                Weight::Warning => "warning",
-                Weight::Unchecked => "unchecked",
-            };
             let subject = Some(remark.subject);
             let document = case.documents.iter().position(|one| *one == subject);
             (
                 document.expect("a subject of the file"),
-                format!("{word} {}", remark.violation),
+                format!("{} {}", remark.weight, remark.violation),
             )
         })
         .collect();
