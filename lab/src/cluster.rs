@@ -131,6 +131,16 @@ pub enum ClusterError {
     Kubectl(#[from] CommandError),
 }
 
+impl ClusterError {
+    /// Why a file cannot be used.
+    fn file(path: &Path) -> impl Fn(io::Error) -> Self {
+        move |source| Self::File {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}
+
 /// A running control plane.
 #[derive(Debug)]
 pub struct Cluster {
@@ -454,10 +464,7 @@ fn write(path: &Path, text: &str) -> Result<(), ClusterError> {
     options
         .open(path)
         .and_then(|mut file| file.write_all(text.as_bytes()))
-        .map_err(|source| ClusterError::File {
-            path: path.to_owned(),
-            source,
-        })
+        .map_err(ClusterError::file(path))
 }
 
 async fn client_of(user: &str, kubeconfig: &Path) -> Result<Client, ClusterError> {

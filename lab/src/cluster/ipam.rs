@@ -41,7 +41,7 @@ impl Cluster {
         }
         self.prepare_ipam().await?;
         let certificates = self.claim.dir().join("ipam-webhook");
-        fs::create_dir_all(&certificates).map_err(|source| unreadable(&certificates, source))?;
+        fs::create_dir_all(&certificates).map_err(ClusterError::file(&certificates))?;
         let server = self.authority.server()?;
         write(&certificates.join("tls.crt"), &server.certificate)?;
         write(&certificates.join("tls.key"), &server.key)?;
@@ -68,10 +68,10 @@ impl Cluster {
 
     /// Its definitions and its role.
     async fn prepare_ipam(&self) -> Result<(), ClusterError> {
+        let folder = self.peers.program("");
         let documents = self.peers.documents();
-        let documents = documents.map_err(|source| unreadable(&self.peers.program(""), source))?;
-        for path in documents {
-            let text = fs::read_to_string(&path).map_err(|source| unreadable(&path, source))?;
+        for path in documents.map_err(ClusterError::file(&folder))? {
+            let text = fs::read_to_string(&path).map_err(ClusterError::file(&path))?;
             self.apply(&text).await?;
         }
         self.kubectl(&[
@@ -167,18 +167,11 @@ impl Cluster {
     }
 }
 
-fn unreadable(path: &Path, source: io::Error) -> ClusterError {
-    ClusterError::File {
-        path: path.to_owned(),
-        source,
-    }
-}
-
 /// No route leads out of this network namespace, and no IPv6 address is on another device.
 fn only_loopback() -> Result<bool, ClusterError> {
     let read = |path: &str| match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-        read => read.map_err(|source| unreadable(Path::new(path), source)),
+        read => read.map_err(ClusterError::file(Path::new(path))),
     };
     // The first line names the columns.
     let routes = read("/proc/net/route")?.lines().count() > 1;

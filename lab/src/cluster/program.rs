@@ -30,12 +30,8 @@ impl Program {
         arguments: &[String],
         log: PathBuf,
     ) -> Result<Self, ClusterError> {
-        let failed = |source| ClusterError::File {
-            path: log.clone(),
-            source,
-        };
-        let file = fs::File::create(&log).map_err(failed)?;
-        let errors = file.try_clone().map_err(failed)?;
+        let file = fs::File::create(&log).map_err(ClusterError::file(&log))?;
+        let errors = file.try_clone().map_err(ClusterError::file(&log))?;
         let mut command = Command::new(path);
         command
             .args(arguments)
