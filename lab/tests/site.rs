@@ -6,13 +6,14 @@
 
 use std::{
     fs,
+    net::Ipv4Addr,
     path::Path,
     time::{Duration, Instant},
 };
 
 use causeway_kubeovn::cni::{Cni, PodInterface, PodRef, PodSandbox, Trunk};
 use causeway_lab::{
-    ClaimError, Options, Place, Progress, Site, SiteError, Vm, chain, clear_leftovers,
+    ClaimError, Guest, Options, Place, Progress, Site, SiteError, Vm, chain, clear_leftovers,
 };
 
 /// Longest wait for something that takes a few seconds.
@@ -72,7 +73,7 @@ fn vm(hypervisor: &str, name: &str, tag: u16, last: u8) -> Vm {
         tag,
         mac: format!("bc:24:11:00:00:{last:02x}"),
         address: format!("172.20.10.{last}/24").parse().unwrap(),
-        gateway: Some([172, 20, 10, 1].into()),
+        gateway: Some(GATEWAY),
     }
 }
 
@@ -110,6 +111,10 @@ fn web() -> PodSandbox {
     let eth0 = interface("web.example", "00:00:00:50:00:02", [10, 50, 0, 2], 1400);
     pod("node3", "web", eth0)
 }
+
+/// The router's port on the VLAN in [`VPC`].
+const GATEWAY: Ipv4Addr = Ipv4Addr::new(172, 20, 10, 1);
+const GATEWAY_MAC: &str = "2e:8f:db:f3:0b:51";
 
 /// A VPC as Kube-OVN makes it of a VLAN subnet with `logicalGateway` and an overlay subnet.
 const VPC: &str = "\
@@ -206,6 +211,29 @@ async fn guests_on_a_tag_and_behind_the_gateway_reach_each_other_and_no_other_ta
     let worker = site.vm(vm("pve1", "worker", 214, 70)).await.unwrap();
     let stranger = site.vm(vm("pve2", "stranger", 300, 71)).await.unwrap();
 
+    assert_reached_on_the_tag(&site, &worker, &db).await;
+    assert_reached_through_the_gateway_once_it_has_a_chassis(&site, &worker, &web).await;
+
+    assert!(stranger.ping(GATEWAY, 3).await.unwrap().silent());
+    assert!(stranger.ping(db.address(), 3).await.unwrap().silent());
+    assert_eq!(stranger.arp_probe(GATEWAY).await.unwrap(), None);
+
+    let sent = 3_000_000;
+    let moved = site.tcp(&db, &worker, sent).await.unwrap();
+    println!("pod -> vm: {} bytes in {:?}", moved.bytes, moved.took);
+    assert_eq!(moved.bytes, sent);
+
+    assert_guests_and_trunk_can_be_taken_away(&site, &worker, db.address()).await;
+    site.nbctl(words("ls-del vlan -- ls-del overlay -- lr-del vpc"))
+        .await
+        .unwrap();
+    let after = site.dump_nb().await.unwrap();
+    assert_eq!(empty.difference(&after), Vec::<String>::new());
+    site.stop().unwrap();
+    assert_nothing_is_left("lab-guests");
+}
+
+async fn assert_reached_on_the_tag(site: &Site, worker: &Guest, db: &Guest) {
     let mut wire = site
         .capture(&Place::Trunk("pve1".to_owned()), "vlan 214 and arp")
         .await
@@ -218,38 +246,36 @@ async fn guests_on_a_tag_and_behind_the_gateway_reach_each_other_and_no_other_ta
         "on the wire: {}",
         wire.wait_for(&request, PATIENCE).await.unwrap()
     );
+}
 
+async fn assert_reached_through_the_gateway_once_it_has_a_chassis(
+    site: &Site,
+    worker: &Guest,
+    web: &Guest,
+) {
     let across = worker.ping(web.address(), 3).await.unwrap();
     assert!(across.silent(), "no gateway chassis yet: {across}");
-    set_gateway_chassis(&site).await;
+    set_gateway_chassis(site).await;
     worker.flush_neighbours().await.unwrap();
-    let gateway = [172, 20, 10, 1].into();
-    let took = worker.ping_until(gateway, PATIENCE).await.unwrap();
+    let took = worker.ping_until(GATEWAY, PATIENCE).await.unwrap();
     println!("vm -> gateway answered after {:.2} s", took.as_secs_f64());
-    let known = worker.neighbour(gateway).await.unwrap().unwrap();
-    assert_eq!(known.mac.as_deref(), Some("2e:8f:db:f3:0b:51"));
-    let answer = worker.arp_probe(gateway).await.unwrap();
-    assert_eq!(answer.as_deref(), Some("2e:8f:db:f3:0b:51"));
+    let known = worker.neighbour(GATEWAY).await.unwrap().unwrap();
+    assert_eq!(known.mac.as_deref(), Some(GATEWAY_MAC));
+    let answer = worker.arp_probe(GATEWAY).await.unwrap();
+    assert_eq!(answer.as_deref(), Some(GATEWAY_MAC));
     worker.ping_until(web.address(), PATIENCE).await.unwrap();
     let across = worker.ping(web.address(), 3).await.unwrap();
     println!("vm -> overlay pod on the node without trunk: {across}");
     assert!(across.complete() && across.ttl == Some(63), "{across}");
+}
 
-    assert!(stranger.ping(gateway, 3).await.unwrap().silent());
-    assert!(stranger.ping(db.address(), 3).await.unwrap().silent());
-    assert_eq!(stranger.arp_probe(gateway).await.unwrap(), None);
-
-    let sent = 3_000_000;
-    let moved = site.tcp(&db, &worker, sent).await.unwrap();
-    println!("pod -> vm: {} bytes in {:?}", moved.bytes, moved.took);
-    assert_eq!(moved.bytes, sent);
-
-    for pod in [self::db(), self::web()] {
+async fn assert_guests_and_trunk_can_be_taken_away(site: &Site, worker: &Guest, pod: Ipv4Addr) {
+    for pod in [db(), web()] {
         site.cni().unplug(&pod.pod).await.unwrap();
         site.cni().unplug(&pod.pod).await.unwrap();
     }
     assert!(site.pod("tenant-example", "db").is_err());
-    assert!(worker.ping(db.address(), 2).await.unwrap().silent());
+    assert!(worker.ping(pod, 2).await.unwrap().silent());
     site.remove_vm("pve1", "worker").await.unwrap();
     site.cni().drop_trunk("node1", "pve-default").await.unwrap();
     site.cni().drop_trunk("node1", "pve-default").await.unwrap();
@@ -258,13 +284,6 @@ async fn guests_on_a_tag_and_behind_the_gateway_reach_each_other_and_no_other_ta
         bridges.split_whitespace().collect::<Vec<_>>(),
         ["br-ext", "br-int"]
     );
-    site.nbctl(words("ls-del vlan -- ls-del overlay -- lr-del vpc"))
-        .await
-        .unwrap();
-    let after = site.dump_nb().await.unwrap();
-    assert_eq!(empty.difference(&after), Vec::<String>::new());
-    site.stop().unwrap();
-    assert_nothing_is_left("lab-guests");
 }
 
 #[tokio::test]

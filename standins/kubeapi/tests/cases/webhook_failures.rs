@@ -214,76 +214,79 @@ async fn a_configuration_gets_its_defaults() {
     }
 }
 
+/// Changes that no configuration can have: the change, the field, and what is said of it.
+const REFUSED: [(&str, &str, &str); 12] = [
+    (
+        r#"{"name": "a.b"}"#,
+        "name",
+        "should be a domain with at least three segments separated by dots",
+    ),
+    (
+        r#"{"sideEffects": null}"#,
+        "sideEffects",
+        "Required value: must specify one of None, NoneOnDryRun",
+    ),
+    (
+        r#"{"sideEffects": "Some"}"#,
+        "sideEffects",
+        "Unsupported value: \"Some\": supported values: \"None\", \"NoneOnDryRun\"",
+    ),
+    (
+        r#"{"admissionReviewVersions": null}"#,
+        "admissionReviewVersions",
+        "Required value: must specify one of v1, v1beta1",
+    ),
+    (
+        r#"{"failurePolicy": "Other"}"#,
+        "failurePolicy",
+        "Unsupported value: \"Other\": supported values: \"Fail\", \"Ignore\"",
+    ),
+    (
+        r#"{"timeoutSeconds": 31}"#,
+        "timeoutSeconds",
+        "Invalid value: 31: the timeout value must be between 1 and 30 seconds",
+    ),
+    (
+        r#"{"clientConfig": {"url": null}}"#,
+        "clientConfig",
+        "Required value: exactly one of url or service is required",
+    ),
+    (
+        r#"{"clientConfig": {"url": "http://a/b"}}"#,
+        "clientConfig.url",
+        "'https' is the only allowed URL scheme",
+    ),
+    (
+        r#"{"matchConditions": [{"name": "c", "expression": "nobody.x"}]}"#,
+        "matchConditions[0].expression",
+        "undeclared reference to 'nobody'",
+    ),
+    (
+        r#"{"matchConditions": [{"name": "c", "expression": "request.absent == 1"}]}"#,
+        "matchConditions[0].expression",
+        "undefined field 'absent'",
+    ),
+    (
+        r#"{"matchConditions": [{"name": "c", "expression": "'text'"}]}"#,
+        "matchConditions[0].expression",
+        "must evaluate to ",
+    ),
+    (
+        r#"{"objectSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}"#,
+        "objectSelector.matchExpressions[0].values",
+        "must be specified when `operator` is 'In' or 'NotIn'",
+    ),
+];
+
 #[tokio::test]
 async fn a_configuration_that_cannot_be_honoured_is_refused() {
     let bench = Bench::new().await;
-    for (change, field, message) in [
-        (
-            json!({"name": "a.b"}),
-            "name",
-            "should be a domain with at least three segments separated by dots",
-        ),
-        (
-            json!({"sideEffects": null}),
-            "sideEffects",
-            "Required value: must specify one of None, NoneOnDryRun",
-        ),
-        (
-            json!({"sideEffects": "Some"}),
-            "sideEffects",
-            "Unsupported value: \"Some\": supported values: \"None\", \"NoneOnDryRun\"",
-        ),
-        (
-            json!({"admissionReviewVersions": null}),
-            "admissionReviewVersions",
-            "Required value: must specify one of v1, v1beta1",
-        ),
-        (
-            json!({"failurePolicy": "Other"}),
-            "failurePolicy",
-            "Unsupported value: \"Other\": supported values: \"Fail\", \"Ignore\"",
-        ),
-        (
-            json!({"timeoutSeconds": 31}),
-            "timeoutSeconds",
-            "Invalid value: 31: the timeout value must be between 1 and 30 seconds",
-        ),
-        (
-            json!({"clientConfig": {"url": null}}),
-            "clientConfig",
-            "Required value: exactly one of url or service is required",
-        ),
-        (
-            json!({"clientConfig": {"url": "http://a/b"}}),
-            "clientConfig.url",
-            "'https' is the only allowed URL scheme",
-        ),
-        (
-            json!({"matchConditions": [{"name": "c", "expression": "nobody.x"}]}),
-            "matchConditions[0].expression",
-            "undeclared reference to 'nobody'",
-        ),
-        (
-            json!({"matchConditions": [{"name": "c", "expression": "request.absent == 1"}]}),
-            "matchConditions[0].expression",
-            "undefined field 'absent'",
-        ),
-        (
-            json!({"matchConditions": [{"name": "c", "expression": "'text'"}]}),
-            "matchConditions[0].expression",
-            "must evaluate to ",
-        ),
-        (
-            json!({"objectSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}),
-            "objectSelector.matchExpressions[0].values",
-            "must be specified when `operator` is 'In' or 'NotIn'",
-        ),
-    ] {
+    for (change, field, message) in REFUSED {
         let hook = webhook(
             &bench,
             "hook",
             &json!({"url": "https://127.0.0.1:1/x"}),
-            change.clone(),
+            serde_json::from_str(change).expect("a change"),
         );
         let object = Phase::Validating.object(&bench.own_name(), &json!([hook]));
         let status = refusal(

@@ -252,7 +252,7 @@ fn line_matches(pattern: &str, line: &str) -> bool {
 
 impl Case {
     /// The same, but it fails and prints this.
-    pub fn fails(self, prints: &'static str) -> Self {
+    pub const fn fails(self, prints: &'static str) -> Self {
         Self {
             succeeds: false,
             prints,
