@@ -16,7 +16,10 @@ use kube::ResourceExt;
 use crate::keys;
 
 pub use conditions::condition_to_api;
-pub use foreign::{attachment, ip, namespace, node, pool, provider_network, router, subnet, vlan};
+pub use foreign::{
+    address_claim, attachment, given_address, ip, namespace, node, pool, provider_network, router,
+    subnet, vlan,
+};
 pub use own::{network, selector, vpc, vpc_input, zone, zone_input};
 
 /// Annotations that decisions look at.

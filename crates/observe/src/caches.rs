@@ -5,8 +5,11 @@
 use std::sync::{Arc, Mutex};
 
 use causeway_api::{
-    ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, ipam::InClusterIPPool, keys, kubeovn,
-    multus::NetworkAttachmentDefinition, observed,
+    ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud,
+    ipam::{IPAddress, IPAddressClaim, InClusterIPPool},
+    keys, kubeovn,
+    multus::NetworkAttachmentDefinition,
+    observed,
 };
 use causeway_drive::{Cache, Change, Selection, Wakes, Watched};
 use causeway_planner::{
@@ -34,6 +37,8 @@ pub struct Caches {
     pub attachments: Option<Cache<NetworkAttachmentDefinition>>,
     /// Pools of ours.
     pub pools: Option<Cache<InClusterIPPool>>,
+    claims: Option<Cache<IPAddressClaim>>,
+    addresses: Option<Cache<IPAddress>>,
     nodes: Cache<Node>,
     namespaces: Cache<Namespace>,
 }
@@ -122,6 +127,8 @@ impl Caches {
         }
         lock(snapshot).served = served;
         let with_vpcs = serves::<VirtualPrivateCloud>(&client).await?;
+        let with_claims = serves::<IPAddressClaim>(&client).await?;
+        let with_addresses = serves::<IPAddress>(&client).await?;
         let indexer = Indexer {
             client: client.clone(),
             snapshot: Arc::clone(snapshot),
@@ -143,6 +150,8 @@ impl Caches {
             }),
             attachments: served.multus.then(|| indexer.cache(ours(), put_attachment)),
             pools: served.ipam.then(|| indexer.cache(ours(), put_pool)),
+            claims: with_claims.then(|| indexer.cache(Selection::default(), put_claim)),
+            addresses: with_addresses.then(|| indexer.cache(Selection::default(), put_address)),
             nodes: indexer.cache(Selection::default(), put_node),
             namespaces: indexer.cache(Selection::default(), put_namespace),
         };
@@ -170,6 +179,12 @@ impl Caches {
         }
         if let Some(pools) = &self.pools {
             pools.synced().await;
+        }
+        if let Some(claims) = &self.claims {
+            claims.synced().await;
+        }
+        if let Some(addresses) = &self.addresses {
+            addresses.synced().await;
         }
     }
 }
@@ -206,6 +221,30 @@ macro_rules! put {
             Change::Gone(object) => ($map.remove(&$key(object)), None),
         }
     };
+}
+
+/// As [`put!`], for kinds of which some objects are nothing to us.
+macro_rules! put_known {
+    ($map:expr, $key:expr, $change:expr, $read:path) => {{
+        let new = match $change {
+            Change::Is(object) => $read(object),
+            Change::Gone(_) => None,
+        };
+        let key = $key($change.object());
+        let old = match new.clone() {
+            Some(new) => $map.insert(key, new),
+            None => $map.remove(&key),
+        };
+        (old, new)
+    }};
+}
+
+fn full_name<K: Resource>(object: &K) -> String {
+    format!(
+        "{}/{}",
+        object.namespace().unwrap_or_default(),
+        object.name_any()
+    )
 }
 
 fn put_zone(snapshot: &mut Snapshot, change: Change<ProxmoxNetworkZone>, wakes: &Wakes<Key>) {
@@ -308,6 +347,25 @@ fn put_attachment(
 fn put_pool(snapshot: &mut Snapshot, change: Change<InClusterIPPool>, wakes: &Wakes<Key>) {
     let (old, new) = put!(snapshot.pools, subnet_key, change, observed::pool);
     wake::owners(old.as_ref(), new.as_ref(), wakes);
+}
+
+fn put_claim(snapshot: &mut Snapshot, change: Change<IPAddressClaim>, wakes: &Wakes<Key>) {
+    let (old, new) = put_known!(snapshot.claims, full_name, change, observed::address_claim);
+    for claim in old.iter().chain(&new) {
+        wake::owners(snapshot.pools.get(&claim.pool), None, wakes);
+    }
+}
+
+fn put_address(snapshot: &mut Snapshot, change: Change<IPAddress>, wakes: &Wakes<Key>) {
+    let (old, new) = put_known!(
+        snapshot.addresses,
+        full_name,
+        change,
+        observed::given_address
+    );
+    for address in old.iter().chain(&new) {
+        wake::owners(snapshot.pools.get(&address.pool), None, wakes);
+    }
 }
 
 fn put_node(snapshot: &mut Snapshot, change: Change<Node>, wakes: &Wakes<Key>) {

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use causeway_planner::{
     model::{
-        Attachment, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc, Pool, ProviderNetwork, Route, Trunk,
-        TrunkException, Vid,
+        Attachment, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc, Pool, ProviderNetwork, Route,
+        SubnetKey, Trunk, TrunkException, Vid,
     },
     snapshot::{
-        IpObject, Mirror, Moment, NamespaceState, NodeState, PoolState, ProviderNetworkState, Seen,
-        SubnetState, VlanState, VpcState,
+        AddressClaim, GivenAddress, IpObject, Mirror, Moment, NamespaceState, NodeState, PoolState,
+        ProviderNetworkState, Seen, SubnetState, VlanState, VpcState,
     },
 };
 use k8s_openapi::{
@@ -20,7 +20,7 @@ use kube::ResourceExt;
 
 use super::{meta, selector};
 use crate::{
-    ipam::InClusterIPPool,
+    ipam::{IPAddress, IPAddressClaim, InClusterIPPool, PoolRef},
     keys,
     kubeovn::{self, condition},
     multus::NetworkAttachmentDefinition,
@@ -225,6 +225,38 @@ pub fn pool(object: &InClusterIPPool) -> Mirror<Pool, PoolState> {
             free: count(figures.free),
         }),
     }
+}
+
+/// An `IPAddressClaim`; None where it asks a pool of another kind.
+pub fn address_claim(object: &IPAddressClaim) -> Option<AddressClaim> {
+    let owners = object.owner_references().iter();
+    let mut controllers = owners.filter(|owner| owner.controller == Some(true));
+    Some(AddressClaim {
+        pool: pool_key(&object.spec.pool_ref, object.namespace())?,
+        owner: controllers
+            .next()
+            .map(|owner| format!("{} {}", owner.kind, owner.name)),
+    })
+}
+
+/// An `IPAddress`; None where it is of a pool of another kind.
+pub fn given_address(object: &IPAddress) -> Option<GivenAddress> {
+    let namespace = object.namespace().unwrap_or_default();
+    Some(GivenAddress {
+        pool: pool_key(&object.spec.pool_ref, object.namespace())?,
+        claim: format!("{namespace}/{}", object.spec.claim_ref.name),
+        address: object.spec.address.parse().ok(),
+    })
+}
+
+/// The `InClusterIPPool` that is meant; pools of other kinds are nothing to us.
+fn pool_key(pool: &PoolRef, namespace: Option<String>) -> Option<SubnetKey> {
+    let ours = pool.kind == "InClusterIPPool"
+        && pool.api_group.as_deref() == Some("ipam.cluster.x-k8s.io");
+    ours.then(|| SubnetKey {
+        namespace: namespace.unwrap_or_default().into(),
+        id: pool.name.as_str().into(),
+    })
 }
 
 /// A Kube-OVN `IP`.
