@@ -18,7 +18,7 @@ use crate::keys;
 pub use conditions::condition_to_api;
 pub use foreign::{
     address_claim, attachment, given_address, ip, namespace, node, pool, provider_network, router,
-    subnet, vlan,
+    service_cidr, site_subnet, subnet, vlan,
 };
 pub use own::{network, selector, vpc, vpc_input, zone, zone_input};
 

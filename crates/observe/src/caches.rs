@@ -16,7 +16,10 @@ use causeway_planner::{
     model::{SubnetKey, VpcKey},
     snapshot::{ServedKinds, Snapshot},
 };
-use k8s_openapi::api::core::v1::{Namespace, Node};
+use k8s_openapi::api::{
+    core::v1::{Namespace, Node},
+    networking::v1::ServiceCIDR,
+};
 use kube::{Api, Client, Resource, ResourceExt, api::ListParams};
 
 use crate::{Key, lock, wake};
@@ -39,6 +42,7 @@ pub struct Caches {
     pub pools: Option<Cache<InClusterIPPool>>,
     claims: Option<Cache<IPAddressClaim>>,
     addresses: Option<Cache<IPAddress>>,
+    service_cidrs: Option<Cache<ServiceCIDR>>,
     nodes: Cache<Node>,
     namespaces: Cache<Namespace>,
 }
@@ -53,7 +57,8 @@ pub struct KubeOvn {
     pub routers: Cache<kubeovn::Vpc>,
     /// Subnets.
     pub subnets: Cache<kubeovn::Subnet>,
-    ips: Cache<kubeovn::IP>,
+    /// IPs.
+    pub ips: Cache<kubeovn::IP>,
 }
 
 /// The API cannot be observed.
@@ -129,6 +134,7 @@ impl Caches {
         let with_vpcs = serves::<VirtualPrivateCloud>(&client).await?;
         let with_claims = serves::<IPAddressClaim>(&client).await?;
         let with_addresses = serves::<IPAddress>(&client).await?;
+        let with_service_cidrs = serves::<ServiceCIDR>(&client).await?;
         let indexer = Indexer {
             client: client.clone(),
             snapshot: Arc::clone(snapshot),
@@ -152,6 +158,8 @@ impl Caches {
             pools: served.ipam.then(|| indexer.cache(ours(), put_pool)),
             claims: with_claims.then(|| indexer.cache(Selection::default(), put_claim)),
             addresses: with_addresses.then(|| indexer.cache(Selection::default(), put_address)),
+            service_cidrs: with_service_cidrs
+                .then(|| indexer.cache(Selection::default(), put_service_cidr)),
             nodes: indexer.cache(Selection::default(), put_node),
             namespaces: indexer.cache(Selection::default(), put_namespace),
         };
@@ -185,6 +193,9 @@ impl Caches {
         }
         if let Some(addresses) = &self.addresses {
             addresses.synced().await;
+        }
+        if let Some(service_cidrs) = &self.service_cidrs {
+            service_cidrs.synced().await;
         }
     }
 }
@@ -272,6 +283,10 @@ fn put_network(snapshot: &mut Snapshot, change: Change<ProxmoxNetwork>, wakes: &
     if wake::content(old.as_ref()) == wake::content(new.as_ref()) {
         return;
     }
+    if new.is_none() {
+        // Others of the namespace may wait for its place in a zone.
+        wake::vpcs(snapshot, wakes);
+    }
     wakes.wake(Key::Northbound);
     for seen in old.iter().chain(&new) {
         if let Some(zone) = seen.spec.as_ref().and_then(|record| record.zone.as_ref()) {
@@ -317,6 +332,7 @@ fn put_router(snapshot: &mut Snapshot, change: Change<kubeovn::Vpc>, wakes: &Wak
 
 fn put_subnet(snapshot: &mut Snapshot, change: Change<kubeovn::Subnet>, wakes: &Wakes<Key>) {
     let name = |object: &kubeovn::Subnet| object.name_any();
+    put_known!(snapshot.site_subnets, name, change, observed::site_subnet);
     let (old, new) = put!(snapshot.subnets, name, change, observed::subnet);
     wake::owners(old.as_ref(), new.as_ref(), wakes);
 }
@@ -365,6 +381,19 @@ fn put_address(snapshot: &mut Snapshot, change: Change<IPAddress>, wakes: &Wakes
     );
     for address in old.iter().chain(&new) {
         wake::owners(snapshot.pools.get(&address.pool), None, wakes);
+    }
+}
+
+fn put_service_cidr(snapshot: &mut Snapshot, change: Change<ServiceCIDR>, _: &Wakes<Key>) {
+    let name = |object: &ServiceCIDR| object.name_any();
+    match change {
+        Change::Is(object) => {
+            let cidrs = observed::service_cidr(object);
+            snapshot.service_cidrs.insert(name(object), cidrs);
+        }
+        Change::Gone(object) => {
+            snapshot.service_cidrs.remove(&name(object));
+        }
     }
 }
 

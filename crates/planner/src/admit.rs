@@ -5,19 +5,24 @@
 //! ([`crate::model::VpcSpec`], [`crate::model::ZoneSpec`]), so that nothing behind this door parses
 //! again.
 
+mod change;
 mod choice;
 mod conflict;
 mod input;
+mod peering;
+mod reserved;
 mod review;
 mod rules;
 mod vpc;
 mod without_effect;
 mod write;
 mod zone;
+mod zone_change;
 
 use std::fmt;
 
-pub use choice::{ZoneRefusal, choose_zone};
+pub use change::{vpc_change, vpc_removals};
+pub use choice::{ZoneRefusal, choose_zone, quota_refusal};
 pub use conflict::{ZoneConflict, zone_conflict};
 pub use input::{
     EgressInput, PeerInput, ProxmoxInput, RouteInput, SubnetInput, TransitInput, TrunkInput,

@@ -125,6 +125,8 @@ words! {
         IPAMNotInstalled,
         /// The pool is not as it should be.
         PoolRejected,
+        /// Pods have addresses of the VM range.
+        VMRangeBusy,
         /// Being removed, held by what still uses it.
         InUse,
         /// Being removed.

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    model::{SubnetId, Uid, Vid},
+    model::{AddrRange, SubnetId, Uid, Vid},
     snapshot::Snapshot,
 };
 
@@ -39,6 +39,13 @@ pub enum Broken {
         /// Name of the Vlan.
         vlan: String,
     },
+    /// Kube-OVN may give pods an address that a pool gives to machines.
+    GivenTwice {
+        /// Name of the Subnet and of the pool.
+        subnet: String,
+        /// The pool's addresses.
+        pool: AddrRange,
+    },
 }
 
 impl fmt::Display for Broken {
@@ -60,6 +67,12 @@ impl fmt::Display for Broken {
                 write!(
                     f,
                     "Subnet {subnet} is on Vlan {vlan}, which is not its network's"
+                )
+            }
+            Self::GivenTwice { subnet, pool } => {
+                write!(
+                    f,
+                    "pods of Subnet {subnet} may get addresses of its pool, {pool}"
                 )
             }
             Self::ReleasedInUse { subnet, vlan } => {
@@ -114,5 +127,24 @@ pub fn check(snapshot: &Snapshot) -> Vec<Broken> {
             });
         }
     }
+    broken.extend(given_twice(snapshot));
     broken
+}
+
+fn given_twice(snapshot: &Snapshot) -> impl Iterator<Item = Broken> {
+    let ours = snapshot
+        .pools
+        .iter()
+        .filter(|(_, seen)| seen.meta.is_ours());
+    let ranges = ours.flat_map(|(key, seen)| {
+        let texts = seen.spec.iter().flat_map(|pool| &pool.addresses);
+        let ranges = texts.filter_map(|text| text.parse::<AddrRange>().ok());
+        ranges.map(|range| (key.id.to_string(), range))
+    });
+    ranges.filter_map(|(subnet, pool)| {
+        let status = snapshot.subnets.get(&subnet)?.status.as_ref()?;
+        let available = status.available.as_ref()?;
+        let given = available.iter().any(|range| range.overlaps(&pool));
+        given.then_some(Broken::GivenTwice { subnet, pool })
+    })
 }

@@ -15,9 +15,10 @@ use crate::{
     admit::{VpcInput, ZoneInput},
     conditions::Condition,
     model::{
-        Attachment, ChassisName, Cidr, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc, Namespace,
-        NetworkRecord, NodeName, Pool, ProviderNetwork, SubnetKey, Uid, VpcId, VpcKey, ZoneName,
-        objects::{Labels, keys},
+        AddrRange, Attachment, ChassisName, Cidr, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc,
+        Namespace, NetworkRecord, NodeName, Pool, ProviderNetwork, SubnetKey, Uid, VpcId, VpcKey,
+        ZoneName,
+        objects::{Labels, keys, vpc_owner},
     },
 };
 
@@ -56,6 +57,9 @@ pub struct Settings {
     pub tenant_prefix: String,
     /// Blocks that VPC subnets must lie in.
     pub vpc_cidrs: Vec<Cidr>,
+    /// Addresses that VPC subnets must keep off besides those that are found: LoadBalancer pools,
+    /// DNS and NTP servers.
+    pub reserved_cidrs: Vec<Cidr>,
     /// MTU of overlay subnets in bytes.
     pub overlay_mtu: u32,
     /// How long a released VLAN number rests; [`COOL_DOWN`] by default.
@@ -80,6 +84,7 @@ impl Default for Settings {
             .into_iter()
             .flatten()
             .collect(),
+            reserved_cidrs: Vec::new(),
             overlay_mtu: 1400,
             cool_down: COOL_DOWN,
         }
@@ -123,6 +128,13 @@ pub struct Meta {
 }
 
 impl Meta {
+    /// Whether an object of a name of ours is another's than this VPC's. Labels name the owner;
+    /// nobody else puts our finalizer on, so that labels lost by hand come back.
+    pub fn is_of_another(&self, vpc: &VpcKey) -> bool {
+        let other = vpc_owner(&self.labels).is_some_and(|owner| owner != *vpc);
+        other || !(self.is_ours() || self.held)
+    }
+
     /// Whether causeway made the object.
     pub fn is_ours(&self) -> bool {
         self.labels.get(keys::MANAGED_BY).map(String::as_str) == Some(keys::MANAGER)
@@ -187,6 +199,8 @@ pub struct SubnetState {
     pub ready: Option<bool>,
     /// Its message, else its reason.
     pub message: String,
+    /// status.v4availableIPrange: what Kube-OVN may still give to pods. None before it was written.
+    pub available: Option<Vec<AddrRange>>,
 }
 
 /// Status of an InClusterIPPool.
@@ -335,6 +349,9 @@ pub struct NodeState {
     pub chassis: Option<ChassisName>,
     /// Condition Ready.
     pub ready: bool,
+    /// status.addresses, IPv4.
+    #[serde(default)]
+    pub addresses: Vec<Ipv4Addr>,
 }
 
 /// A Namespace.
@@ -445,6 +462,10 @@ pub struct Snapshot {
     pub routers: BTreeMap<VpcId, Mirror<KubeOvnVpc, VpcState>>,
     /// Kube-OVN Subnets.
     pub subnets: BTreeMap<String, Mirror<KubeOvnSubnet, SubnetState>>,
+    /// IPv4 CIDRs of the Subnets of Kube-OVN's default VPC: the site's own.
+    pub site_subnets: BTreeMap<String, Cidr>,
+    /// IPv4 CIDRs of the cluster's `ServiceCIDRs`.
+    pub service_cidrs: BTreeMap<String, Vec<Cidr>>,
     /// NetworkAttachmentDefinitions.
     pub attachments: BTreeMap<SubnetKey, Mirror<Attachment>>,
     /// InClusterIPPools.

@@ -8,6 +8,7 @@ mod network;
 mod overlay;
 mod removal;
 mod report;
+mod vm_range;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,7 +16,7 @@ use std::{
 };
 
 use crate::{
-    admit::{VpcInput, admit_vpc},
+    admit::{Violation, VpcInput, admit_vpc, vpc_change},
     conditions::Finding,
     model::{
         KubeOvnVpc, NetworkRecord, SubnetBacking, SubnetId, SubnetKey, SubnetName, SubnetSpec, Vid,
@@ -23,7 +24,7 @@ use crate::{
         objects::{self, Labels},
     },
     plan::{self, Kind, Object, Plan, Wanted},
-    snapshot::{Meta, Mirror, NetworkStatus, Seen, Snapshot, VpcState, VpcStatus},
+    snapshot::{Mirror, NetworkStatus, Seen, Snapshot, VpcState, VpcStatus},
     zone,
 };
 
@@ -119,6 +120,8 @@ struct Pass<'a> {
     plan: Plan,
     /// Numbers that this pass claims already.
     proposed: BTreeSet<Vid>,
+    /// Networks that this pass gives to a zone.
+    zones_given: BTreeMap<ZoneName, usize>,
     /// Index of the next network made in this pass.
     next_index: u32,
     /// Ready of each network, as this pass finds it.
@@ -142,6 +145,7 @@ impl<'a> Pass<'a> {
             snapshot,
             plan: Plan::default(),
             proposed: BTreeSet::new(),
+            zones_given: BTreeMap::new(),
             next_index,
             networks: BTreeMap::new(),
             zones: BTreeMap::new(),
@@ -167,17 +171,17 @@ impl<'a> Pass<'a> {
             why,
         };
         match admit_vpc(self.key, &object.spec, &self.snapshot.settings) {
-            Ok(spec) => match self.forbidden_change(&spec) {
-                Some(why) => refused(why),
-                None => Intent::Wanted {
+            Ok(spec) => {
+                let broken = vpc_change(self.key, &spec, self.snapshot);
+                if !broken.is_empty() {
+                    return refused(in_words(&broken));
+                }
+                Intent::Wanted {
                     spec,
                     input: object.spec.clone(),
-                },
-            },
-            Err(violations) => {
-                let broken: Vec<String> = violations.iter().map(ToString::to_string).collect();
-                refused(broken.join("; "))
+                }
             }
+            Err(violations) => refused(in_words(&violations)),
         }
     }
 
@@ -187,40 +191,10 @@ impl<'a> Pass<'a> {
         admit_vpc(self.key, input, &self.snapshot.settings).ok()
     }
 
-    /// A change that would break what runs: the controller's last look (design 2.2).
-    fn forbidden_change(&self, spec: &VpcSpec) -> Option<String> {
-        spec.subnets.iter().enumerate().find_map(|(position, subnet)| {
-            let id = self.key.subnet_id(&subnet.name);
-            let record = self.record(&id);
-            let what = match record {
-                Some(record) => changed_network(record, subnet),
-                None => self.changed_overlay(&id, subnet),
-            }?;
-            Some(format!(
-                "spec.subnets[{position}]: {what} while subnet \"{}\" exists; remove it and add it \
-                 under a new name",
-                subnet.name
-            ))
-        })
-    }
-
-    fn changed_overlay(&self, id: &SubnetId, subnet: &SubnetSpec) -> Option<String> {
-        let seen = self.snapshot.subnets.get(id.as_str())?;
-        let overlay = seen.spec.as_ref().filter(|spec| spec.vlan.is_none())?;
-        if self.is_a_strangers(&seen.meta) {
-            return None;
-        }
-        match subnet.backing {
-            SubnetBacking::Proxmox { .. } => Some("proxmox cannot be added".to_owned()),
-            SubnetBacking::Overlay { .. } => (overlay.cidr != subnet.cidr)
-                .then(|| format!("the cidr {} cannot be changed", overlay.cidr)),
-        }
-    }
-
     /// Why the generated id cannot be used, if somebody else has it.
     fn collision(&self) -> Option<String> {
         let meta = &self.router?.meta;
-        self.is_a_strangers(meta).then(|| {
+        meta.is_of_another(self.key).then(|| {
             let owner = objects::vpc_owner(&meta.labels);
             format!(
                 "Vpc \"{}\" belongs to {}",
@@ -282,13 +256,6 @@ impl<'a> Pass<'a> {
         )
     }
 
-    /// Whether an object of a name of ours is somebody else's. Labels name the owner; nobody else
-    /// puts our finalizer on, so that labels lost by hand come back.
-    fn is_a_strangers(&self, meta: &Meta) -> bool {
-        let other = objects::vpc_owner(&meta.labels).is_some_and(|owner| owner != *self.key);
-        other || !(meta.is_ours() || meta.held)
-    }
-
     fn subnet_key(&self, id: &SubnetId) -> SubnetKey {
         SubnetKey {
             namespace: self.key.namespace.clone(),
@@ -333,7 +300,7 @@ impl<'a> Pass<'a> {
             let meta = meta?;
             let owner = objects::owner(&meta.labels);
             let other = owner.as_ref().is_some_and(|(_, name)| *name != subnet.name);
-            (other || self.is_a_strangers(meta)).then(|| {
+            (other || meta.is_of_another(self.key)).then(|| {
                 let owner = owner.map(|(vpc, name)| format!("{vpc} subnet {name}"));
                 format!("{kind} \"{id}\" belongs to {}", owner_name(owner.as_ref()))
             })
@@ -341,21 +308,9 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A change of a network that exists, which is refused.
-fn changed_network(record: &NetworkRecord, subnet: &SubnetSpec) -> Option<String> {
-    let SubnetBacking::Proxmox { zone, vm_range } = &subnet.backing else {
-        return Some("proxmox cannot be removed".to_owned());
-    };
-    if record.cidr != subnet.cidr {
-        return Some(format!("the cidr {} cannot be changed", record.cidr));
-    }
-    if record.vm_range != *vm_range {
-        let range = record.vm_range;
-        return Some(format!("the vmRange {range} cannot be changed"));
-    }
-    // Naming the zone that it has is no change.
-    let (has, named) = (record.zone.as_ref()?, zone.as_ref()?);
-    (has != named).then(|| format!("the zone \"{has}\" cannot be changed"))
+fn in_words(broken: &[Violation]) -> String {
+    let broken: Vec<String> = broken.iter().map(ToString::to_string).collect();
+    broken.join("; ")
 }
 
 fn owner_name<T: fmt::Display>(owner: Option<&T>) -> String {

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use causeway_planner::{
     model::{
-        Attachment, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc, Pool, ProviderNetwork, Route,
-        SubnetKey, Trunk, TrunkException, Vid,
+        AddrRange, Attachment, Cidr, KubeOvnSubnet, KubeOvnVlan, KubeOvnVpc, Pool, ProviderNetwork,
+        Route, SubnetKey, Trunk, TrunkException, Vid,
     },
     snapshot::{
         AddressClaim, GivenAddress, IpObject, Mirror, Moment, NamespaceState, NodeState, PoolState,
@@ -13,7 +13,10 @@ use causeway_planner::{
     },
 };
 use k8s_openapi::{
-    api::core::v1::{Namespace, Node},
+    api::{
+        core::v1::{Namespace, Node},
+        networking::v1::ServiceCIDR,
+    },
     jiff::Timestamp,
 };
 use kube::ResourceExt;
@@ -25,6 +28,9 @@ use crate::{
     kubeovn::{self, condition},
     multus::NetworkAttachmentDefinition,
 };
+
+/// Name of the Vpc that Kube-OVN makes for the cluster itself.
+const DEFAULT_VPC: &str = "ovn-cluster";
 
 /// A `ProviderNetwork`.
 pub fn provider_network(
@@ -152,9 +158,41 @@ pub fn subnet(object: &kubeovn::Subnet) -> Mirror<KubeOvnSubnet, SubnetState> {
                         text(ready.message.as_ref()).or_else(|| text(ready.reason.as_ref()))
                     })
                     .unwrap_or_default(),
+                available: text(status.v4_available_ip_range.as_ref()).map(|text| ranges(&text)),
             }
         }),
     }
+}
+
+/// `a-b,c,d-e`, as Kube-OVN writes addresses that it has.
+fn ranges(text: &str) -> Vec<AddrRange> {
+    let entries = text.split(',').map(str::trim);
+    let entries = entries.filter_map(|entry| match entry.split_once('-') {
+        Some((first, last)) => AddrRange::new(first.parse().ok()?, last.parse().ok()?),
+        None => AddrRange::new(entry.parse().ok()?, entry.parse().ok()?),
+    });
+    entries.collect()
+}
+
+/// The IPv4 CIDR of a Subnet of Kube-OVN's default VPC: the site's own (`ovn-default`, `join`).
+pub fn site_subnet(object: &kubeovn::Subnet) -> Option<Cidr> {
+    let spec = &object.spec;
+    let vpc = spec.vpc.as_deref().unwrap_or_default();
+    let default = matches!(vpc, "" | DEFAULT_VPC) && spec.vlan.as_deref().is_none_or(str::is_empty);
+    let mut families = spec.cidr_block.as_deref()?.split(',');
+    default
+        .then(|| {
+            families.find_map(|cidr| cidr.parse().ok().filter(|cidr: &Cidr| cidr.v4().is_some()))
+        })
+        .flatten()
+}
+
+/// The IPv4 CIDRs of a `ServiceCIDR`.
+pub fn service_cidr(object: &ServiceCIDR) -> Vec<Cidr> {
+    let cidrs = object.spec.as_ref().and_then(|spec| spec.cidrs.as_ref());
+    let cidrs = cidrs.into_iter().flatten();
+    let cidrs = cidrs.filter_map(|cidr| cidr.parse().ok());
+    cidrs.filter(|cidr: &Cidr| cidr.v4().is_some()).collect()
 }
 
 fn subnet_spec(spec: &kubeovn::SubnetSpec) -> Option<KubeOvnSubnet> {
@@ -279,7 +317,16 @@ pub fn node(object: &Node) -> NodeState {
         .status
         .as_ref()
         .and_then(|status| status.conditions.as_ref());
+    let addresses = object
+        .status
+        .as_ref()
+        .and_then(|status| status.addresses.as_ref());
     NodeState {
+        addresses: addresses
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one.address.parse().ok())
+            .collect(),
         labels: object.labels().clone(),
         chassis: object
             .annotations()

@@ -58,6 +58,30 @@ pub fn choose_zone(
     }
 }
 
+/// Why a zone takes no further network of `namespace` (design 2.1, maxNetworksPerNamespace).
+/// `planned`: networks that will be in it besides those that are recorded.
+pub fn quota_refusal(
+    namespace: &Namespace,
+    zone: &ZoneName,
+    planned: usize,
+    snapshot: &Snapshot,
+) -> Option<ZoneRefusal> {
+    let most = snapshot.zones.get(zone)?.spec.max_networks_per_namespace;
+    let most = most.filter(|most| *most > 0)?;
+    let has = snapshot.networks.iter().filter(|(key, seen)| {
+        let record = seen.spec.as_ref();
+        key.namespace == *namespace && record.and_then(|one| one.zone.as_ref()) == Some(zone)
+    });
+    let has = has.count() + planned;
+    (has as u64 >= u64::from(most)).then(|| {
+        let message = format!(
+            "zone \"{zone}\" admits {most} networks of a namespace, and namespace \"{namespace}\" \
+             has {has}; remove one, or the administrator can raise spec.maxNetworksPerNamespace"
+        );
+        ZoneRefusal::new(Reason::NamespaceNotAdmitted, message)
+    })
+}
+
 fn named(
     name: &ZoneName,
     tenant: &Tenant<'_>,

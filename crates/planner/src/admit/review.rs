@@ -4,13 +4,15 @@
 
 use std::fmt;
 
+use std::collections::BTreeMap;
+
 use super::{
-    FieldPath, Violation, VpcInput, ZoneInput, admit_vpc, admit_zone, choose_zone, vpc_warnings,
-    zone_conflict,
+    FieldPath, SubnetInput, Violation, VpcInput, ZoneInput, admit_vpc, admit_zone, choose_zone,
+    peering::peer_overlaps, quota_refusal, vpc_change, vpc_removals, vpc_warnings, zone_conflict,
 };
 use crate::{
     conditions::Reason,
-    model::{VpcKey, ZoneName},
+    model::{SubnetKey, VpcKey, ZoneName},
     snapshot::Snapshot,
 };
 
@@ -73,7 +75,7 @@ pub fn review(snapshot: &Snapshot) -> Vec<Remark> {
 pub(super) struct Remarks(Vec<(Weight, Violation)>);
 
 impl Remarks {
-    fn add(&mut self, weight: Weight, violations: impl IntoIterator<Item = Violation>) {
+    pub fn add(&mut self, weight: Weight, violations: impl IntoIterator<Item = Violation>) {
         self.0
             .extend(violations.into_iter().map(|one| (weight, one)));
     }
@@ -106,22 +108,38 @@ pub(super) fn zone_remarks(name: &ZoneName, input: &ZoneInput, snapshot: &Snapsh
     remarks
 }
 
-/// What is said of a VPC.
+/// What is said of a VPC, as it is or as somebody wants it.
 pub(super) fn vpc_remarks(key: &VpcKey, input: &VpcInput, snapshot: &Snapshot) -> Remarks {
     let mut remarks = Remarks::default();
-    let refused = admit_vpc(key, input, &snapshot.settings).err();
-    remarks.add(Weight::Error, refused.unwrap_or_default());
+    match admit_vpc(key, input, &snapshot.settings) {
+        Ok(spec) => {
+            remarks.add(Weight::Error, vpc_change(key, &spec, snapshot));
+            remarks.add(Weight::Error, vpc_removals(key, &spec, snapshot));
+        }
+        Err(refused) => remarks.add(Weight::Error, refused),
+    }
+    remarks.add(Weight::Error, peer_overlaps(key, input, snapshot));
     remarks.add(Weight::Warning, vpc_warnings(input));
-    let subnets = FieldPath::spec().field("subnets");
+    let mut planned: BTreeMap<ZoneName, usize> = BTreeMap::new();
     for (index, subnet) in input.subnets.iter().enumerate() {
         let Some(proxmox) = &subnet.proxmox else {
             continue;
         };
+        if has_zone(key, subnet, snapshot) {
+            continue;
+        }
         let asked = proxmox.zone.as_deref().map(ZoneName::from);
-        let Err(refusal) = choose_zone(&key.namespace, asked.as_ref(), snapshot) else {
+        let chosen = choose_zone(&key.namespace, asked.as_ref(), snapshot).and_then(|zone| {
+            let planned = planned.entry(zone.clone()).or_default();
+            let full = quota_refusal(&key.namespace, &zone, *planned, snapshot);
+            *planned += 1;
+            full.map_or(Ok(()), Err)
+        });
+        let Err(refusal) = chosen else {
             continue;
         };
-        let mut path = subnets.index(index).field("proxmox");
+        let mut path = FieldPath::spec().field("subnets").index(index);
+        path = path.field("proxmox");
         if asked.is_some() {
             path = path.field("zone");
         }
@@ -133,4 +151,15 @@ pub(super) fn vpc_remarks(key: &VpcKey, input: &VpcInput, snapshot: &Snapshot) -
         remarks.add(weight, [Violation { path, message }]);
     }
     remarks
+}
+
+/// Whether the subnet is a network that has its zone for good.
+fn has_zone(key: &VpcKey, subnet: &SubnetInput, snapshot: &Snapshot) -> bool {
+    let network = SubnetKey {
+        namespace: key.namespace.clone(),
+        id: key.subnet_id(&subnet.name.as_str().into()),
+    };
+    let record = snapshot.networks.get(&network);
+    let record = record.and_then(|seen| seen.spec.as_ref());
+    record.is_some_and(|record| record.vpc == key.name && record.zone.is_some())
 }

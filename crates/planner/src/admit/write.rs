@@ -10,11 +10,15 @@ use std::collections::BTreeSet;
 use super::{
     Violation, VpcInput, Weight, ZoneInput,
     review::{Remarks, vpc_remarks, zone_remarks},
+    zone_change::{zone_change, zones_hurt},
 };
 use crate::{
     model::{VpcKey, ZoneName},
     snapshot::{Seen, Snapshot, VpcStatus, ZoneStatus},
 };
+
+type SeenVpc = Seen<VpcInput, VpcStatus>;
+type SeenZone = Seen<ZoneInput, ZoneStatus>;
 
 /// A write that somebody asks for. `old` is None for a create, `new` is None for a delete.
 #[derive(Clone, Copy, Debug)]
@@ -24,18 +28,18 @@ pub enum Write<'a> {
         /// Which.
         key: &'a VpcKey,
         /// As it is.
-        old: Option<&'a Seen<VpcInput, VpcStatus>>,
+        old: Option<&'a SeenVpc>,
         /// As it would be.
-        new: Option<&'a Seen<VpcInput, VpcStatus>>,
+        new: Option<&'a SeenVpc>,
     },
     /// Of a ProxmoxNetworkZone.
     Zone {
         /// Which.
         name: &'a ZoneName,
         /// As it is.
-        old: Option<&'a Seen<ZoneInput, ZoneStatus>>,
+        old: Option<&'a SeenZone>,
         /// As it would be.
-        new: Option<&'a Seen<ZoneInput, ZoneStatus>>,
+        new: Option<&'a SeenZone>,
     },
 }
 
@@ -71,14 +75,27 @@ pub fn decide(write: Write<'_>, snapshot: &Snapshot) -> Verdict {
             _ => allow(),
         },
         Write::Zone { name, old, new } => match new {
-            Some(new) if !is_as_it_was(old, new) => {
-                let mut world = snapshot.clone();
-                world.zones.insert(name.clone(), new.clone());
-                verdict(&zone_remarks(name, &new.spec, &world))
-            }
+            Some(new) if !is_as_it_was(old, new) => zone_verdict(name, old, new, snapshot),
             _ => allow(),
         },
     }
+}
+
+fn zone_verdict(
+    name: &ZoneName,
+    old: Option<&SeenZone>,
+    new: &SeenZone,
+    snapshot: &Snapshot,
+) -> Verdict {
+    let mut then = snapshot.clone();
+    then.zones.insert(name.clone(), new.clone());
+    let mut remarks = zone_remarks(name, &new.spec, &then);
+    if let Some(old) = old {
+        let change = zone_change(name, &old.spec, &new.spec, snapshot);
+        remarks.add(Weight::Error, change);
+    }
+    remarks.add(Weight::Error, zones_hurt(name, snapshot, &then));
+    verdict(&remarks)
 }
 
 /// Whether a write leaves alone what rules look at; what is being deleted is written by whoever

@@ -204,6 +204,22 @@ impl AddrRange {
         false
     }
 
+    /// An entry of a Subnet's excludeIps: `a..b` or `a`.
+    pub fn of_exclude(text: &str) -> Option<Self> {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        Self::new(first.parse().ok()?, last.parse().ok()?)
+    }
+
+    /// Whether it holds every address of `other`.
+    pub fn contains_all(&self, other: &Self) -> bool {
+        self.first <= other.first && other.last <= self.last
+    }
+
+    /// Whether an address is in both.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+
     /// Whether the address is in it.
     pub fn contains(&self, address: Ipv4Addr) -> bool {
         (self.first..=self.last).contains(&address)

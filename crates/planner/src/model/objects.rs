@@ -80,14 +80,20 @@ pub struct KubeOvnSubnet {
 }
 
 impl KubeOvnSubnet {
-    /// The Subnet of a network on a VLAN.
-    pub fn of_network(record: &NetworkRecord, provider: String, vlan: String, mtu: u32) -> Self {
+    /// The Subnet of a network on a VLAN, with what its pods keep off ([`network_excludes`]).
+    pub fn of_network(
+        record: &NetworkRecord,
+        exclude_ips: Vec<String>,
+        provider: String,
+        vlan: String,
+        mtu: u32,
+    ) -> Self {
         Self {
             vpc: record.vpc_id.clone(),
             vlan: Some(vlan),
             cidr: record.cidr,
             gateway: record.gateway,
-            exclude_ips: excludes(record.gateway, Some(record.vm_range)),
+            exclude_ips,
             provider,
             private: false,
             allow: Vec::new(),
@@ -109,7 +115,7 @@ impl KubeOvnSubnet {
             vlan: None,
             cidr,
             gateway,
-            exclude_ips: excludes(gateway, None),
+            exclude_ips: network_excludes(gateway, &[]),
             provider,
             private: true,
             allow,
@@ -118,10 +124,11 @@ impl KubeOvnSubnet {
     }
 }
 
-fn excludes(gateway: Ipv4Addr, vm_range: Option<AddrRange>) -> Vec<String> {
+/// excludeIps of a Subnet: the gateway, and the ranges that pods keep off.
+pub fn network_excludes(gateway: Ipv4Addr, off_pods: &[AddrRange]) -> Vec<String> {
     let ranges: Vec<AddrRange> = AddrRange::new(gateway, gateway)
         .into_iter()
-        .chain(vm_range)
+        .chain(off_pods.iter().copied())
         .collect();
     canonical_excludes(&ranges)
 }

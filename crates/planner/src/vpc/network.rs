@@ -4,12 +4,12 @@
 
 use super::Pass;
 use crate::{
-    admit::choose_zone,
+    admit::{ZoneRefusal, choose_zone, quota_refusal},
     alloc,
     conditions::{ConditionType, Finding, Reason},
     model::{
         Attachment, KubeOvnSubnet, NetworkRecord, Pool, SubnetBacking, SubnetId, SubnetName,
-        SubnetSpec, Uid, Vid, ZoneSpec,
+        SubnetSpec, Uid, Vid, ZoneName, ZoneSpec,
         objects::{self, Labels, keys},
     },
     northbound,
@@ -81,7 +81,7 @@ impl Pass<'_> {
         let recorded = self.record(id);
         let chosen = match recorded.and_then(|record| record.zone.clone()) {
             Some(zone) => Ok(zone),
-            None => choose_zone(&self.key.namespace, zone.as_ref(), self.snapshot),
+            None => self.new_zone(zone.as_ref()),
         };
         let spec = NetworkRecord {
             zone: chosen.as_ref().ok().cloned(),
@@ -115,6 +115,18 @@ impl Pass<'_> {
                 format!("zone \"{chosen}\": {}", finding.message),
             ),
         })
+    }
+
+    /// The zone of a network that has none yet, within what the zone admits.
+    fn new_zone(&mut self, asked: Option<&ZoneName>) -> Result<ZoneName, ZoneRefusal> {
+        let namespace = &self.key.namespace;
+        let zone = choose_zone(namespace, asked, self.snapshot)?;
+        let planned = self.zones_given.entry(zone.clone()).or_default();
+        if let Some(refusal) = quota_refusal(namespace, &zone, *planned, self.snapshot) {
+            return Err(refusal);
+        }
+        *planned += 1;
+        Ok(zone)
     }
 
     /// Everything of a network that has a record. Also called while it is held in removal, when
@@ -357,7 +369,9 @@ impl Pass<'_> {
             return;
         };
         let provider = id.provider(&self.key.namespace);
-        let subnet = KubeOvnSubnet::of_network(record, provider, held.name.clone(), zone.mtu);
+        let excludes = self.excludes(id, record);
+        let vlan = held.name.clone();
+        let subnet = KubeOvnSubnet::of_network(record, excludes, provider, vlan, zone.mtu);
         self.ensure_subnet(id, &record.subnet, &subnet, true);
     }
 
@@ -483,6 +497,9 @@ impl Pass<'_> {
         if !self.snapshot.served.ipam {
             return;
         }
+        if self.range_is_not_free(id, record).is_some() {
+            return;
+        }
         let key = self.subnet_key(id);
         let spec = Pool::of(record);
         let metric = (FIRST_METRIC + record.index).to_string();
@@ -508,6 +525,11 @@ impl Pass<'_> {
                 Reason::IPAMNotInstalled,
                 "the ipam.cluster.x-k8s.io API is not installed",
             );
+        }
+        if switch.is_true()
+            && let Some(finding) = self.range_is_not_free(id, record)
+        {
+            return finding;
         }
         let Some(seen) = self.snapshot.pools.get(&self.subnet_key(id)) else {
             return Finding::pending(if switch.is_true() {

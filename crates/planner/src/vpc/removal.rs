@@ -239,7 +239,7 @@ impl Pass<'_> {
     /// Whether the Subnet of this name is another VPC's (ids of 32 bits do collide).
     fn is_a_strangers_switch(&self, id: &SubnetId) -> bool {
         let subnet = self.snapshot.subnets.get(id.as_str());
-        subnet.is_some_and(|subnet| self.is_a_strangers(&subnet.meta))
+        subnet.is_some_and(|subnet| subnet.meta.is_of_another(self.key))
     }
 
     /// The conditions of a network of which nothing is kept true: what it waits for.

@@ -180,6 +180,7 @@ fn snapshot(order: &[&ZoneName]) -> Snapshot {
     }
     for node in ["node-a", "node-b"] {
         let state = NodeState {
+            addresses: Vec::new(),
             labels: BTreeMap::new(),
             chassis: None,
             ready: true,

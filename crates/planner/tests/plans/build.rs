@@ -35,6 +35,7 @@ pub fn zone(ranges: &[&str]) -> ZoneInput {
 pub fn node(name: &str, has_trunk: bool) -> (NodeName, NodeState) {
     let labels = has_trunk.then(|| (TRUNK_LABEL.to_owned(), "true".to_owned()));
     let state = NodeState {
+        addresses: Vec::new(),
         labels: labels.into_iter().collect(),
         chassis: Some(format!("{name}-chassis").into()),
         ready: true,

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use causeway_planner::{
+    admit::VpcInput,
     conditions::{ConditionType, Reason, Truth},
     model::{SubnetId, SubnetKey, VpcKey},
     northbound::DECISION,
@@ -10,7 +11,12 @@ use causeway_planner::{
     snapshot::Snapshot,
 };
 
-use crate::{build, essence::assert_alike, random::Random, world::World};
+use crate::{
+    build,
+    essence::assert_alike,
+    random::Random,
+    world::{Key, World},
+};
 
 pub fn id(subnet: &str) -> SubnetId {
     build::main_key().subnet_id(&subnet.into())
@@ -31,8 +37,12 @@ pub fn with_zone() -> World {
 }
 
 pub fn with_vpc() -> World {
+    with_vpc_of(build::main_vpc())
+}
+
+fn with_vpc_of(spec: VpcInput) -> World {
     let mut world = with_zone();
-    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.write_vpc(&build::main_key(), spec);
     world.settle();
     world
 }
@@ -402,4 +412,69 @@ fn gateway_rows_survive_a_dead_node_and_follow_a_new_one() {
     assert_eq!(list(&mut world), before, "a dead chassis's row stays");
     assert_ne!(world.southbound().claims[port], active);
     assert_eq!(reasons(&world.seen), [(Reason::Ready, 3)].into());
+}
+
+/// The VPC with this VM range on `workers`.
+fn main_vpc_with(vm_range: &str) -> VpcInput {
+    let mut vpc = build::main_vpc();
+    let proxmox = vpc.subnets[0].proxmox.as_mut().expect("a network");
+    proxmox.vm_range = Some(vm_range.to_owned());
+    vpc
+}
+
+fn pool(world: &World) -> Vec<String> {
+    let pool = &world.seen.pools[&key("workers")];
+    pool.spec.as_ref().expect("a spec").addresses.clone()
+}
+
+#[test]
+fn a_vm_range_that_moves_never_gives_one_address_to_pods_and_machines() {
+    for seed in 0..10 {
+        println!("seed {seed}");
+        let mut random = Random::of(seed);
+        let mut world = with_vpc();
+        for range in [
+            "172.20.10.32-172.20.10.223",
+            "172.20.10.100-172.20.10.120",
+            "172.20.10.110-172.20.10.200",
+            "172.20.10.2-172.20.10.9",
+            "172.20.10.64-172.20.10.191",
+        ] {
+            world.write_vpc(&build::main_key(), main_vpc_with(range));
+            world.settle_randomly(&mut random);
+            assert_quiet(&world);
+            assert_eq!(pool(&world), [range]);
+            assert_eq!(network_ready(&world, "workers").0, Reason::Ready, "{range}");
+        }
+        assert_alike(
+            &world.seen,
+            &with_vpc_of(main_vpc_with("172.20.10.64-172.20.10.191")).seen,
+            "back",
+        );
+    }
+}
+
+#[test]
+fn a_vm_range_waits_for_a_pod_that_got_an_address_of_it_first() {
+    let mut world = with_vpc();
+    world.write_vpc(
+        &build::main_key(),
+        main_vpc_with("172.20.10.32-172.20.10.191"),
+    );
+    let vpc = Key::Vpc(build::main_key());
+    while world.run(&vpc) {}
+    // Asked to keep pods off, but Kube-OVN gave the address just before.
+    world.start_pod(&id("workers"), "late");
+    let ip = world.seen.ips.values_mut().next().expect("the pod's");
+    ip.address = Some("172.20.10.40".parse().expect("an address"));
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(network_ready(&world, "workers").0, Reason::VMRangeBusy);
+    assert_eq!(pool(&world), ["172.20.10.64-172.20.10.191"]);
+
+    world.seen.ips.clear();
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(network_ready(&world, "workers").0, Reason::Ready);
+    assert_eq!(pool(&world), ["172.20.10.32-172.20.10.191"]);
 }

@@ -1,10 +1,17 @@
 //! Kube-OVN, the IPAM provider and OVN: what each would do next, move by move.
 
+use std::net::Ipv4Addr;
+
 use causeway_planner::{
-    model::{ChassisName, Namespace, NodeName, SubnetId, SubnetKey, VpcId},
+    model::{
+        AddrRange, ChassisName, KubeOvnSubnet, Namespace, NodeName, Pool, SubnetId, SubnetKey,
+        VpcId,
+    },
     northbound::OWNER,
     plan::{Kind, Target},
-    snapshot::{PoolState, ProviderNetworkState, RouterPort, SubnetState, VlanState, VpcState},
+    snapshot::{
+        Mirror, PoolState, ProviderNetworkState, RouterPort, SubnetState, VlanState, VpcState,
+    },
 };
 
 use super::World;
@@ -116,7 +123,10 @@ impl World {
             let router = self.seen.routers.get(&spec.vpc);
             let router = router.and_then(|router| router.status.as_ref());
             let up = router.is_some_and(|state| state.standby);
-            let ready = seen.status.as_ref().is_some_and(|s| s.ready == Some(true));
+            let ready = seen
+                .status
+                .as_ref()
+                .is_some_and(|s| s.ready == Some(true) && s.available == Some(available(spec)));
             let used = self.seen.ips.values().any(|ip| ip.subnet == *name);
             if seen.meta.deleting {
                 if !used {
@@ -154,7 +164,9 @@ impl World {
             let used = self.machines.get(key).copied().unwrap_or(0);
             if pool.meta.deleting && used == 0 && !pool.meta.held {
                 moves.push(Reaction::PoolGone(key.clone()));
-            } else if pool.status.is_none_or(|state| state.used != used) {
+            } else if pool.status.is_none_or(|state| {
+                (state.used, Some(state.total)) != (used, pool_range(pool).map(|range| range.len()))
+            }) {
                 moves.push(Reaction::Figures(key.clone()));
             }
         }
@@ -271,9 +283,11 @@ impl World {
 
     fn subnet_ready(&mut self, name: &str) {
         let subnet = self.seen.subnets.get_mut(name).expect("the Subnet");
+        let available = subnet.spec.as_ref().map(available);
         subnet.status = Some(SubnetState {
             ready: Some(true),
             message: String::new(),
+            available,
         });
         let vlan = subnet.spec.as_ref().and_then(|spec| spec.vlan.clone());
         self.touch(&Target::cluster(Kind::Subnet, name));
@@ -297,9 +311,7 @@ impl World {
     fn write_figures(&mut self, key: &SubnetKey) {
         let used = self.machines.get(key).copied().unwrap_or(0);
         let pool = self.seen.pools.get_mut(key).expect("the pool");
-        let range = pool.spec.as_ref().and_then(|spec| spec.addresses.first());
-        let range: causeway_planner::model::AddrRange =
-            range.expect("a range").parse().expect("a range");
+        let range = pool_range(pool).expect("a range");
         pool.status = Some(PoolState {
             total: range.len(),
             used,
@@ -327,4 +339,35 @@ impl World {
             .filter(|port| port.external_ids.contains_key(OWNER))
             .count()
     }
+}
+
+fn pool_range(pool: &Mirror<Pool, PoolState>) -> Option<AddrRange> {
+    let range = pool.spec.as_ref()?.addresses.first()?;
+    range.parse().ok()
+}
+
+/// What Kube-OVN gives to pods: the Subnet without network, broadcast and excluded addresses.
+fn available(subnet: &KubeOvnSubnet) -> Vec<AddrRange> {
+    let net = subnet.cidr.v4().expect("an IPv4 Subnet");
+    let excluded = subnet.exclude_ips.iter().map(|text| {
+        let (first, last) = text.split_once("..").unwrap_or((text, text));
+        let address = |text: &str| u32::from(text.parse::<Ipv4Addr>().expect("an address"));
+        (address(first), address(last))
+    });
+    let mut excluded: Vec<(u32, u32)> = excluded.collect();
+    excluded.sort_unstable();
+    let (mut next, end) = (u32::from(net.network()) + 1, u32::from(net.broadcast()));
+    let mut left = Vec::new();
+    for (first, last) in excluded.into_iter().chain([(end, end)]) {
+        left.extend(
+            first
+                .checked_sub(1)
+                .filter(|last| *last >= next)
+                .map(|last| (next, last)),
+        );
+        next = next.max(last.saturating_add(1));
+    }
+    let ranges = left.into_iter();
+    let ranges = ranges.filter_map(|(first, last)| AddrRange::new(first.into(), last.into()));
+    ranges.collect()
 }
