@@ -2,11 +2,11 @@
 //! step is done; an object that is not as the plan saw it is read live, so that the next plan sees
 //! it.
 
-use causeway_api::{keys, kubeovn};
+use causeway_api::{keys, kubeovn, observed};
 use causeway_drive::{Cache, Watched};
 use causeway_observe::Caches;
 use causeway_planner::{
-    model::SubnetId,
+    model::{AddrRange, Pool, SubnetId},
     plan::{Claim, Kind, Object, Step, Target, Wanted},
     snapshot::{Moment, Version},
 };
@@ -20,6 +20,9 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::{PassError, render};
+
+/// Label of a Kube-OVN `IP`: its Subnet.
+const SUBNET_OF_IP: &str = "ovn.kubernetes.io/subnet";
 
 /// Carries one step out.
 pub(crate) async fn step(caches: &Caches, step: &Step, now: Moment) -> Result<(), PassError> {
@@ -104,7 +107,12 @@ async fn apply(caches: &Caches, wanted: &Wanted, seen: Option<&Version>) -> Resu
             let namespace = Some(key.namespace.to_string());
             let object = render::pool(meta(key.id.to_string(), namespace), spec);
             let cache = served(caches.pools.as_ref(), &target)?;
-            namespaced(caches, cache, target).apply(&object).await
+            let place = namespaced(caches, cache, target);
+            let seen = place.cache.get(place.namespace(), key.id.as_str());
+            if seen.is_none_or(|pool| pool.spec.addresses != spec.addresses) {
+                no_pod_is_in(caches, &key.id, spec).await?;
+            }
+            place.apply(&object).await
         }
     }
 }
@@ -251,6 +259,32 @@ async fn nobody_is_on(caches: &Caches, vlan: &Target) -> Result<(), PassError> {
         Err(PassError::Stale {
             target: vlan.clone(),
         })
+    } else {
+        Ok(())
+    }
+}
+
+/// A pool gets addresses only while no pod has one of them, read live: Kube-OVN may have given one
+/// just before it took the excludes in.
+async fn no_pod_is_in(caches: &Caches, subnet: &SubnetId, pool: &Pool) -> Result<(), PassError> {
+    let target = Target::cluster(Kind::Subnet, subnet);
+    let cache = &kube_ovn(caches, &target)?.ips;
+    let place = cluster(caches, cache, target.clone());
+    let of_subnet = ListParams::default().labels(&format!("{SUBNET_OF_IP}={subnet}"));
+    let ips = place.api.list(&of_subnet).await;
+    let ranges: Vec<AddrRange> = pool
+        .addresses
+        .iter()
+        .flat_map(|text| text.parse())
+        .collect();
+    let mut taken = false;
+    for ip in ips.map_err(|source| place.failed("list", source))? {
+        let address = observed::ip(&ip).address;
+        taken |= address.is_some_and(|at| ranges.iter().any(|range| range.contains(at)));
+        cache.fold(ip);
+    }
+    if taken {
+        Err(PassError::Stale { target })
     } else {
         Ok(())
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use causeway_api::observed;
 use causeway_planner::{
     admit::VpcInput,
-    model::{Cidr, Requirement, Route, Trunk, TrunkException, Vid},
+    model::{Cidr, Requirement, Route, Trunk, TrunkException, Vid, objects::network_excludes},
     plan::Object,
 };
 
@@ -112,7 +112,13 @@ fn a_network_and_its_subnet_attachment_and_pool_read_back() {
         Some(record.clone())
     );
     let provider = key.id.provider(&key.namespace);
-    let spec = KubeOvnSubnet::of_network(&record, provider.clone(), "pve-default-200".into(), 1500);
+    let spec = KubeOvnSubnet::of_network(
+        &record,
+        network_excludes(record.gateway, &[record.vm_range]),
+        provider.clone(),
+        "pve-default-200".into(),
+        1500,
+    );
     assert_eq!(
         spec.exclude_ips,
         ["172.20.10.1", "172.20.10.64..172.20.10.191"]

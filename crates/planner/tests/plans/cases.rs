@@ -27,12 +27,17 @@ fn read(path: &Path) -> Result<String, String> {
     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The observed state of a case, with what it is like underneath.
+/// The observed state of a case.
 fn observed(case: &str) -> Result<Value, String> {
-    let text = read(&folder().join(case).join("observed.yaml"))?;
-    let value = serde_saphyr::from_str(&text).map_err(|error| format!("{case}: {error}"))?;
+    state_in(&folder().join(case).join("observed.yaml"))
+}
+
+/// The observed state in a file, with the case that it is like underneath.
+pub fn state_in(path: &Path) -> Result<Value, String> {
+    let failed = |what: &str| format!("{}: {what}", path.display());
+    let value = serde_saphyr::from_str(&read(path)?).map_err(|error| failed(&error.to_string()))?;
     let Value::Object(mut over) = value else {
-        return Err(format!("{case}: not a map"));
+        return Err(failed("not a map"));
     };
     match over.remove(LIKE) {
         Some(Value::String(other)) => {

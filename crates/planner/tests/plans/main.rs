@@ -14,3 +14,4 @@ mod stories;
 mod value;
 mod view;
 mod world;
+mod writes;
