@@ -9,10 +9,12 @@ use std::{
     str::FromStr,
 };
 
-use causeway_ovn::{Atom, Client, Condition, Datum, Mutation, NamedUuid, Operation, Row, Uuid, nb};
+use causeway_ovn::{
+    Atom, Client, Condition, Datum, Mutation, NamedUuid, Operation, Row, Table, Uuid, nb,
+};
 use causeway_planner::{
     model::ChassisName,
-    northbound::{NorthboundPlan, OWNER, PortChange},
+    northbound::{LEFT, LeftAction, LeftRow, Leftover, NorthboundPlan, OWNER, PortChange},
     snapshot::RowId,
 };
 
@@ -39,6 +41,9 @@ pub(crate) async fn write(
     }
     for change in &plan.ports {
         port(change, &mut operations)?;
+    }
+    for one in &plan.leftovers {
+        leftover(one, &mut operations)?;
     }
     let written = northbound.transact(operations).await;
     written.map_err(PassError::Northbound)?;
@@ -86,6 +91,42 @@ fn port(change: &PortChange, operations: &mut Vec<Operation>) -> Result<(), Pass
         ));
     }
     Ok(())
+}
+
+/// A row that Kube-OVN has left behind: marked, or taken off its router, if it is as the plan saw it.
+fn leftover(one: &Leftover, operations: &mut Vec<Operation>) -> Result<(), PassError> {
+    match &one.row {
+        LeftRow::Port(row) => {
+            left_row::<nb::LogicalRouterPort>(one, "ports", uuid(row)?, operations);
+        }
+        LeftRow::Policy(row) => {
+            left_row::<nb::LogicalRouterPolicy>(one, "policies", uuid(row)?, operations);
+        }
+    }
+    tracing::info!(router = %one.router, row = ?one.row, action = ?one.action, "row left behind");
+    Ok(())
+}
+
+fn left_row<T: Table>(one: &Leftover, column: &str, row: Uuid, operations: &mut Vec<Operation>) {
+    let mutation = match one.action {
+        LeftAction::Mark(now) => {
+            let marks = Mutation::replace("external_ids", LEFT, now.0.to_string().as_str());
+            operations.push(Operation::mutate::<T>(Condition::is(row), marks));
+            return;
+        }
+        LeftAction::Unmark => {
+            let mark = Datum::set([Atom::from(LEFT)]);
+            let unmark = [Mutation::delete("external_ids", mark)];
+            operations.push(Operation::mutate::<T>(Condition::is(row), unmark));
+            return;
+        }
+        LeftAction::Delete => Mutation::delete(column, Datum::set([Atom::from(row)])),
+    };
+    // Nobody has made the Subnet again since the plan's snapshot.
+    let switch = Condition::equals("name", one.subnet.as_str());
+    operations.push(Operation::require_none::<nb::LogicalSwitch>(switch));
+    let router = Condition::equals("name", one.router.as_str());
+    operations.push(Operation::mutate::<nb::LogicalRouter>(router, [mutation]));
 }
 
 /// A row as Kube-OVN names them: `<port>-<chassis>`.

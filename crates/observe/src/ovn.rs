@@ -8,8 +8,8 @@ use std::{
 use causeway_drive::Wakes;
 use causeway_ovn::{Client, Replica, ReplicaError, Uuid, monitor, nb, sb, table::Column};
 use causeway_planner::{
-    northbound::OWNER,
-    snapshot::{GatewayRow, Northbound, RouterPort, Snapshot, Southbound},
+    northbound::{LEFT, OWNER},
+    snapshot::{GatewayRow, Northbound, RouterPolicy, RouterPort, Snapshot, Southbound},
 };
 use tokio::task::AbortHandle;
 
@@ -146,7 +146,11 @@ impl State {
             }
             return;
         };
-        if old.ports != new.ports || old.nb_cfg != new.nb_cfg {
+        if old.ports != new.ports
+            || old.policies != new.policies
+            || old.switches != new.switches
+            || old.nb_cfg != new.nb_cfg
+        {
             self.wakes.wake(Key::Northbound);
         }
         for port in changed_keys(&old.ports, &new.ports) {
@@ -155,7 +159,7 @@ impl State {
         for subnet in old
             .switches
             .symmetric_difference(&new.switches)
-            .chain(old.policy_subnets.symmetric_difference(&new.policy_subnets))
+            .chain(changed_policies(old, new))
         {
             wake::subnet_owner(snapshot, subnet, &self.wakes);
         }
@@ -190,6 +194,16 @@ fn changed_keys<'a, V: PartialEq>(
     gone.chain(other)
 }
 
+/// Subnets of which a router policy came, went or changed.
+fn changed_policies<'a>(
+    old: &'a Northbound,
+    new: &'a Northbound,
+) -> impl Iterator<Item = &'a String> {
+    let (old, new) = (&old.policies, &new.policies);
+    let rows = changed_keys(old, new);
+    rows.filter_map(|row| Some(&old.get(row).or_else(|| new.get(row))?.subnet))
+}
+
 /// A database that is not connected, or whose rows do not fit, is one that is not there.
 fn read<T>(database: &str, read: Result<T, ReplicaError>) -> Option<T> {
     match read {
@@ -221,12 +235,16 @@ fn read_northbound(replica: &Replica) -> Result<Northbound, ReplicaError> {
             .into_iter()
             .map(|(row, port)| (port.name.clone(), router_port(row, port, &chassis)))
             .collect(),
-        policy_subnets: replica
+        policies: replica
             .table("Logical_Router_Policy")?
-            .values()
-            .filter_map(|row| {
-                let ids = BTreeMap::<String, String>::read(row.get("external_ids")?)?;
-                ids.get("subnet").cloned()
+            .iter()
+            .filter_map(|(row, columns)| {
+                let ids = BTreeMap::<String, String>::read(columns.get("external_ids")?)?;
+                let policy = RouterPolicy {
+                    subnet: ids.get("subnet")?.clone(),
+                    left: ids.get(LEFT).cloned(),
+                };
+                Some((row.to_string(), policy))
             })
             .collect(),
     })

@@ -177,6 +177,18 @@ impl Operation {
         }
     }
 
+    /// Fails the transaction if any row meets the conditions. Decides at once.
+    pub fn require_none<T: Table>(at: impl Into<Vec<Condition>>) -> Self {
+        Self::Wait {
+            timeout: 0,
+            table: T::NAME.to_owned(),
+            at: at.into(),
+            columns: T::COLUMNS.iter().take(1).map(ToString::to_string).collect(),
+            until: Until::Equal,
+            rows: Vec::new(),
+        }
+    }
+
     /// The operation's name on the wire.
     fn word(&self) -> &'static str {
         match self {

@@ -8,6 +8,7 @@
 //! confirm, all rows come.
 
 mod decision;
+mod leftovers;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,6 +18,7 @@ use std::{
 use serde::Serialize;
 
 pub use decision::Decision;
+pub use leftovers::{LEFT, LEFT_FOR, LeftAction, LeftRow, Leftover};
 
 use crate::{
     conditions::{Finding, Reason},
@@ -46,6 +48,9 @@ pub struct NorthboundPlan {
     pub raise_nb_cfg: bool,
     /// Changes of router ports.
     pub ports: Vec<PortChange>,
+    /// Rows that Kube-OVN has left behind.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub leftovers: Vec<Leftover>,
     /// Plan again then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_at: Option<Moment>,
@@ -54,7 +59,11 @@ pub struct NorthboundPlan {
 impl NorthboundPlan {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        !self.raise_nb_cfg && self.ports.is_empty()
+        !self.raise_nb_cfg && self.ports.is_empty() && self.leftovers.is_empty()
+    }
+
+    fn wake_no_later(&mut self, at: Moment) {
+        self.wake_at = Some(self.wake_at.map_or(at, |set| set.min(at)));
     }
 }
 
@@ -144,6 +153,7 @@ pub fn plan_northbound(snapshot: &Snapshot) -> NorthboundPlan {
             plan_port(gateway, &decision, &site, &mut plan);
         }
     }
+    leftovers::plan_leftovers(northbound, snapshot, &mut plan);
     // A restarted gateway chassis of OVN 25.03 can forward nothing for ever while this is 0.
     plan.raise_nb_cfg |= northbound.nb_cfg < 1;
     plan
@@ -230,7 +240,7 @@ fn plan_port(gateway: &Gateway, decision: &Decision, site: &Site, plan: &mut Nor
             return;
         }
         if let Some(wait) = still_confirming(port, decision, site.southbound, site.now) {
-            plan.wake_at = Some(plan.wake_at.map_or(wait, |set| set.min(wait)));
+            plan.wake_no_later(wait);
             return;
         }
         change.insert.clone_from(&decision.0);

@@ -399,8 +399,25 @@ pub struct Northbound {
     pub switches: BTreeSet<String>,
     /// Logical router ports by name.
     pub ports: BTreeMap<String, RouterPort>,
-    /// `external_ids:subnet` of the router policies.
-    pub policy_subnets: BTreeSet<String>,
+    /// Router policies of a Subnet.
+    pub policies: BTreeMap<RowId, RouterPolicy>,
+}
+
+impl Northbound {
+    /// Whether a router policy of this Subnet is there.
+    pub fn has_policy_of(&self, subnet: &str) -> bool {
+        self.policies.values().any(|policy| policy.subnet == subnet)
+    }
+}
+
+/// A router policy of a Subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct RouterPolicy {
+    /// `external_ids:subnet`.
+    pub subnet: String,
+    /// `external_ids:causeway-left-since`.
+    pub left: Option<String>,
 }
 
 /// A logical router port.

@@ -14,11 +14,14 @@ use crate::{
     alloc,
     conditions::{ConditionType, Finding, Reason},
     model::{
-        NodeName, ProviderNetwork, SubnetKey, Uid, Vid, Wire, ZoneName, ZoneSpec,
+        KubeOvnVlan, NodeName, ProviderNetwork, SubnetKey, Uid, Vid, Wire, ZoneName, ZoneSpec,
         objects::{self, Labels, keys},
     },
     plan::{self, Kind, Object, Plan, StatusWrite, Step, Target, Wanted},
-    snapshot::{Meta, Mirror, Moment, NodeState, ProviderNetworkState, Seen, Snapshot, ZoneStatus},
+    snapshot::{
+        Meta, Mirror, Moment, NodeState, ProviderNetworkState, Seen, Snapshot, VlanState,
+        ZoneStatus,
+    },
     vpc::{counted, some_names},
 };
 
@@ -302,8 +305,7 @@ impl<'a> Pass<'a> {
             let Some(vlan) = self.snapshot.vlans.get(name) else {
                 continue;
             };
-            let subnets = vlan.status.as_ref().map(|status| &status.subnets);
-            if used.contains(name) || subnets.is_some_and(|names| !names.is_empty()) {
+            if used.contains(name) || self.has_switch(vlan) {
                 continue;
             }
             let owned = vlan.spec.owner.as_ref().is_some_and(|o| owners.contains(o));
@@ -313,6 +315,17 @@ impl<'a> Pass<'a> {
                 None => {}
             }
         }
+    }
+
+    /// Whether a switch is on the Vlan. A name of which neither Subnet nor switch exists was left in
+    /// the Vlan's status by an outage of Kube-OVN (seen); it goes with the Vlan.
+    fn has_switch(&self, vlan: &Seen<KubeOvnVlan, VlanState>) -> bool {
+        let mut names = vlan.status.iter().flat_map(|status| &status.subnets);
+        names.any(|name| {
+            let northbound = self.snapshot.northbound.as_ref();
+            self.snapshot.subnets.contains_key(name)
+                || northbound.is_none_or(|northbound| northbound.switches.contains(name))
+        })
     }
 
     fn end_rested(&mut self, name: &str, meta: &Meta, released: Moment) {

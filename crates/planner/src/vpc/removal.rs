@@ -1,6 +1,7 @@
-//! How networks, overlay subnets and the VPC go (design 3.7): pool, Subnet gone, name out of
-//! Vlan.status.subnets, claim released, attachment, record, and the router last. Another order
-//! sticks Kube-OVN for ever.
+//! How networks, overlay subnets and the VPC go (design 3.7): pool, Subnet gone with its
+//! switch, port and policy, claim released, attachment, record, and the router last. Another order
+//! sticks Kube-OVN for ever. What an outage of Kube-OVN leaves of them is removed by the plan of the
+//! northbound rows.
 //!
 //! Must stay true: nothing is taken away while an address is in use.
 
@@ -158,15 +159,6 @@ impl Pass<'_> {
             self.plan.steps.extend(plan::remove(target, &subnet.meta));
             return Some(format!("waits for Kube-OVN to remove Subnet \"{id}\""));
         }
-        let named = self.snapshot.vlans.iter().find(|(_, vlan)| {
-            let status = vlan.status.as_ref();
-            status.is_some_and(|status| status.subnets.contains(id.as_str()))
-        });
-        if let Some((vlan, _)) = named {
-            return Some(format!(
-                "waits for Kube-OVN to take \"{id}\" off Vlan \"{vlan}\""
-            ));
-        }
         if !self.snapshot.served.kube_ovn {
             return None;
         }
@@ -180,7 +172,7 @@ impl Pass<'_> {
             format!("switch \"{id}\"")
         } else if northbound.ports.contains_key(&port) {
             format!("router port \"{port}\"")
-        } else if northbound.policy_subnets.contains(id.as_str()) {
+        } else if northbound.has_policy_of(id.as_str()) {
             format!("the router policy of \"{id}\"")
         } else {
             return None;

@@ -46,6 +46,9 @@ fn essence(snapshot: &Snapshot) -> Snapshot {
     }
     if let Some(northbound) = &mut all.northbound {
         northbound.nb_cfg = 0;
+        let policies = std::mem::take(&mut northbound.policies).into_values();
+        let policies = policies.map(|policy| (policy.subnet.clone(), policy));
+        northbound.policies = policies.collect();
         for port in northbound.ports.values_mut() {
             port.row.clear();
             port.external_ids.remove(PENDING);

@@ -478,3 +478,40 @@ fn a_vm_range_waits_for_a_pod_that_got_an_address_of_it_first() {
     assert_eq!(network_ready(&world, "workers").0, Reason::Ready);
     assert_eq!(pool(&world), ["172.20.10.32-172.20.10.191"]);
 }
+
+#[test]
+fn what_kube_ovn_forgets_in_an_outage_is_removed_after_a_minute_and_the_network_ends() {
+    let start = with_zone();
+    let mut world = with_vpc();
+    world.delete_vpc(&build::main_key());
+    for _ in 0..3 {
+        world.run(&Key::Vpc(build::main_key()));
+    }
+    let names: Vec<String> = world.seen.subnets.keys().cloned().collect();
+    for name in &names {
+        world.lose_subnet(name);
+    }
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(
+        world.northbound().ports.len(),
+        names.len(),
+        "given a minute"
+    );
+    world.wait(59);
+    world.settle();
+    assert_eq!(world.northbound().ports.len(), names.len(), "a minute");
+    world.wait(1);
+    world.settle();
+    assert_quiet(&world);
+    assert!(world.northbound().ports.is_empty() && world.northbound().policies.is_empty());
+    assert!(world.seen.networks.is_empty() && world.seen.routers.is_empty());
+    world.wait(60);
+    world.settle();
+    assert_alike(&world.seen, &start.seen, "after the cool-down");
+
+    world.forgotten.clear();
+    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.settle();
+    assert_alike(&world.seen, &with_vpc().seen, "the same networks again");
+}

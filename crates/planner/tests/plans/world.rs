@@ -46,6 +46,8 @@ pub struct World {
     kube_ovn: BTreeSet<Target>,
     /// Addresses that Proxmox VMs hold.
     pub machines: BTreeMap<SubnetKey, u64>,
+    /// Names of Subnets that went while Kube-OVN was away: what it forgot for ever.
+    pub forgotten: BTreeSet<String>,
     /// Chassis whose node is dead.
     pub dead: BTreeSet<ChassisName>,
     /// Number of the next uid, version or row.
@@ -90,6 +92,7 @@ impl World {
             seen,
             kube_ovn: BTreeSet::new(),
             machines: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
             dead: BTreeSet::new(),
             next: 0,
             writes: 0,

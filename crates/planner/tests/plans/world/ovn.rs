@@ -2,7 +2,7 @@
 
 use causeway_planner::{
     model::ChassisName,
-    northbound::{NorthboundPlan, PortChange},
+    northbound::{LEFT, LeftAction, LeftRow, Leftover, NorthboundPlan, PortChange},
     snapshot::{GatewayRow, RouterPort},
 };
 
@@ -24,6 +24,9 @@ impl World {
         for change in &plan.ports {
             self.change_port(change);
         }
+        for leftover in &plan.leftovers {
+            self.change_leftover(leftover);
+        }
         true
     }
 
@@ -35,6 +38,35 @@ impl World {
                 && port.chassis.len() == change.seen.len()
                 && rows.all(|row| change.seen.contains(row))
         })
+    }
+
+    fn change_leftover(&mut self, one: &Leftover) {
+        let northbound = self.northbound();
+        if one.action == LeftAction::Delete && northbound.switches.contains(one.subnet.as_str()) {
+            return;
+        }
+        let mark = match one.action {
+            LeftAction::Mark(now) => Some(now.0.to_string()),
+            LeftAction::Unmark | LeftAction::Delete => None,
+        };
+        match &one.row {
+            LeftRow::Port(row) if one.action == LeftAction::Delete => {
+                northbound.ports.retain(|_, port| port.row != *row);
+            }
+            LeftRow::Port(row) => {
+                let mut ports = northbound.ports.values_mut();
+                let port = ports.find(|port| port.row == *row).expect("the port");
+                port.external_ids.remove(LEFT);
+                port.external_ids
+                    .extend(mark.map(|mark| (LEFT.to_owned(), mark)));
+            }
+            LeftRow::Policy(row) if one.action == LeftAction::Delete => {
+                northbound.policies.remove(row);
+            }
+            LeftRow::Policy(row) => {
+                northbound.policies.get_mut(row).expect("the policy").left = mark;
+            }
+        }
     }
 
     fn change_port(&mut self, change: &PortChange) {

@@ -10,7 +10,8 @@ use causeway_planner::{
     northbound::OWNER,
     plan::{Kind, Target},
     snapshot::{
-        Mirror, PoolState, ProviderNetworkState, RouterPort, SubnetState, VlanState, VpcState,
+        Mirror, PoolState, ProviderNetworkState, RouterPolicy, RouterPort, SubnetState, VlanState,
+        VpcState,
     },
 };
 
@@ -151,7 +152,9 @@ impl World {
         for (vlan, seen) in &self.seen.vlans {
             let names = seen.status.iter().flat_map(|state| &state.subnets);
             let gone = names.filter(|name| {
-                !northbound.switches.contains(*name) && !self.seen.subnets.contains_key(*name)
+                !northbound.switches.contains(*name)
+                    && !self.seen.subnets.contains_key(*name)
+                    && !self.forgotten.contains(*name)
             });
             moves.extend(gone.map(|name| Reaction::NameGone(vlan.clone(), name.clone())));
         }
@@ -267,7 +270,11 @@ impl World {
         let row = format!("port-{}", self.number());
         let northbound = self.northbound();
         northbound.switches.insert(name.to_owned());
-        northbound.policy_subnets.insert(name.to_owned());
+        let policy = RouterPolicy {
+            subnet: name.to_owned(),
+            left: None,
+        };
+        northbound.policies.insert(format!("policy-{row}"), policy);
         let port = RouterPort {
             row,
             ..RouterPort::default()
@@ -301,7 +308,9 @@ impl World {
     fn remove_switch(&mut self, name: &str) {
         let northbound = self.northbound();
         northbound.switches.remove(name);
-        northbound.policy_subnets.remove(name);
+        northbound
+            .policies
+            .retain(|_, policy| policy.subnet != name);
         let of_subnet = format!("-{name}");
         northbound
             .ports
@@ -318,6 +327,15 @@ impl World {
             free: range.len() - used,
         });
         self.touch(&Target::namespaced(Kind::Pool, key));
+    }
+
+    /// A Subnet goes while Kube-OVN is away: of all that it had, only the switch is collected later
+    /// (seen).
+    pub fn lose_subnet(&mut self, name: &str) {
+        self.seen.subnets.remove(name).expect("the Subnet");
+        self.kube_ovn.remove(&Target::cluster(Kind::Subnet, name));
+        self.northbound().switches.remove(name);
+        self.forgotten.insert(name.to_owned());
     }
 
     /// A pod gets an address of a subnet.
