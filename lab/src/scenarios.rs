@@ -8,9 +8,11 @@ mod checks;
 mod demo;
 mod failover;
 mod guests;
+mod held;
 mod prefixes;
 mod removal;
 mod repair;
+mod vm_range;
 
 use std::time::Duration;
 
@@ -147,6 +149,18 @@ pub const ALL: &[Scenario] = &[
         about: "deleting a VPC removes all that it caused, and nothing else",
         cool_down: Duration::ZERO,
         show: |embedded, checks| removal::show(embedded, checks).boxed_local(),
+    },
+    Scenario {
+        name: "held",
+        about: "a VPC deleted under a machine: its network carries on, and is taken over again",
+        cool_down: Duration::ZERO,
+        show: |embedded, checks| held::show(embedded, checks).boxed_local(),
+    },
+    Scenario {
+        name: "vm-range",
+        about: "the VM range grows and shrinks under a pod and a machine",
+        cool_down: COOL_DOWN,
+        show: |embedded, checks| vm_range::show(embedded, checks).boxed_local(),
     },
 ];
 

@@ -1,7 +1,5 @@
 //! A VPC comes and goes: afterwards the API and the northbound database are as before.
 
-use std::collections::BTreeSet;
-
 use causeway_api::{ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud, kubeovn};
 use causeway_planner::model::VpcKey;
 use kube::{
@@ -12,12 +10,12 @@ use kube::{
 use super::{Checks, Guests, ScenarioError, ZONE};
 use crate::embedded::{Embedded, EmbeddedError, gone, wait};
 
-const NAMESPACE: &str = "\
+pub(super) const NAMESPACE: &str = "\
 apiVersion: v1
 kind: Namespace
 metadata: {name: tenant-example}
 ";
-const VPC: &str = include_str!("../../../examples/vpc.yaml");
+pub(super) const VPC: &str = include_str!("../../../examples/vpc.yaml");
 
 pub(super) async fn show(
     embedded: &mut Embedded,
@@ -67,7 +65,7 @@ pub(super) async fn show(
 }
 
 /// Ready says that one trunk node is; the dump from before wants the zone's last word.
-async fn every_trunk_is_ready(embedded: &Embedded) -> Result<(), EmbeddedError> {
+pub(super) async fn every_trunk_is_ready(embedded: &Embedded) -> Result<(), EmbeddedError> {
     let zones = Api::all(embedded.client());
     wait(&zones, "default", |zone: &ProxmoxNetworkZone| {
         let nodes = zone.status.as_ref().and_then(|it| it.trunk_nodes.as_ref());
@@ -78,43 +76,32 @@ async fn every_trunk_is_ready(embedded: &Embedded) -> Result<(), EmbeddedError> 
 }
 
 async fn delete_and_wait(embedded: &Embedded, vpc: &VpcKey) -> Result<(), EmbeddedError> {
+    let vpcs: Api<VirtualPrivateCloud> = Api::namespaced(embedded.client(), vpc.namespace.as_str());
+    let deleted = vpcs
+        .delete(vpc.name.as_str(), &DeleteParams::default())
+        .await;
+    deleted.map_err(failed("delete", "the VPC"))?;
+    all_is_gone(embedded, vpc).await
+}
+
+/// Waits until nothing of a deleted VPC is left, its claims included.
+pub(super) async fn all_is_gone(embedded: &Embedded, vpc: &VpcKey) -> Result<(), EmbeddedError> {
     let client = embedded.client();
-    let failed = |verb, what: &str| {
-        let what = what.to_owned();
-        move |source| EmbeddedError::Request {
-            verb,
-            what,
-            source: Box::new(source),
-        }
-    };
     let networks: Api<ProxmoxNetwork> = Api::namespaced(client.clone(), vpc.namespace.as_str());
     let vlans: Api<kubeovn::Vlan> = Api::all(client.clone());
     let all = ListParams::default();
-    let names: BTreeSet<String> = networks
+    let listed = networks
         .list(&all)
         .await
-        .map_err(failed("list", "networks"))?
-        .iter()
-        .map(ResourceExt::name_any)
-        .collect();
-    let claims: BTreeSet<String> = vlans
-        .list(&all)
-        .await
-        .map_err(failed("list", "Vlans"))?
-        .iter()
-        .map(ResourceExt::name_any)
-        .collect();
-    let vpcs: Api<VirtualPrivateCloud> = Api::namespaced(client.clone(), vpc.namespace.as_str());
-    vpcs.delete(vpc.name.as_str(), &DeleteParams::default())
-        .await
-        .map_err(failed("delete", "the VPC"))?;
-    for name in &names {
-        gone(&networks, name).await?;
+        .map_err(failed("list", "networks"))?;
+    for name in listed.iter().map(ResourceExt::name_any) {
+        gone(&networks, &name).await?;
     }
     let routers: Api<kubeovn::Vpc> = Api::all(client.clone());
     gone(&routers, vpc.id().as_str()).await?;
-    for name in &claims {
-        gone(&vlans, name).await?;
+    let claims = vlans.list(&all).await.map_err(failed("list", "Vlans"))?;
+    for name in claims.iter().map(ResourceExt::name_any) {
+        gone(&vlans, &name).await?;
     }
     wait(&Api::all(client), "default", |zone: &ProxmoxNetworkZone| {
         zone.status.as_ref().is_some_and(|status| {
@@ -126,7 +113,16 @@ async fn delete_and_wait(embedded: &Embedded, vpc: &VpcKey) -> Result<(), Embedd
     Ok(())
 }
 
-fn compare(checks: &mut Checks, what: &str, difference: &[String]) {
+pub(super) fn failed(verb: &'static str, what: &str) -> impl FnOnce(kube::Error) -> EmbeddedError {
+    let what = what.to_owned();
+    move |source| EmbeddedError::Request {
+        verb,
+        what,
+        source: Box::new(source),
+    }
+}
+
+pub(super) fn compare(checks: &mut Checks, what: &str, difference: &[String]) {
     let seen = match difference {
         [] => "no difference".to_owned(),
         [first, ..] => format!("{} differences: {first}", difference.len()),
