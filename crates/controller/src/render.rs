@@ -86,6 +86,10 @@ pub(crate) fn router(
     mut metadata: ObjectMeta,
     spec: &KubeOvnVpc,
 ) -> Result<kubeovn::Vpc, serde_json::Error> {
+    let mut metadata = metadata;
+    let annotations = metadata.annotations.get_or_insert_default();
+    let owner = spec.owner.as_ref().map(ToString::to_string);
+    annotations.extend(owner.map(|owner| (keys::OWNER_UID.to_owned(), owner)));
     if let Some(record) = &spec.record {
         let json = serde_json::to_string(record)?;
         metadata

@@ -21,7 +21,7 @@ mod zone_change;
 
 use std::fmt;
 
-pub use change::{vpc_change, vpc_removals};
+pub use change::{must_drain, vpc_change, vpc_removals};
 pub use choice::{ZoneRefusal, choose_zone, quota_refusal};
 pub use conflict::{ZoneConflict, zone_conflict};
 pub use input::{

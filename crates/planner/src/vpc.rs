@@ -16,11 +16,11 @@ use std::{
 };
 
 use crate::{
-    admit::{Violation, VpcInput, admit_vpc, vpc_change},
+    admit::{Violation, VpcInput, admit_vpc, must_drain, vpc_change},
     conditions::Finding,
     model::{
-        KubeOvnVpc, NetworkRecord, SubnetBacking, SubnetId, SubnetKey, SubnetName, SubnetSpec, Vid,
-        VpcId, VpcKey, VpcSpec, ZoneName, ZoneSpec,
+        KubeOvnVpc, NetworkRecord, SubnetBacking, SubnetId, SubnetKey, SubnetName, SubnetSpec, Uid,
+        Vid, VpcId, VpcKey, VpcSpec, ZoneName, ZoneSpec,
         objects::{self, Labels},
     },
     plan::{self, Kind, Object, Plan, Wanted},
@@ -82,6 +82,12 @@ pub fn known_vpcs(snapshot: &Snapshot) -> BTreeSet<VpcKey> {
 enum Intent {
     /// As its object says.
     Wanted { spec: VpcSpec, input: VpcInput },
+    /// As its object says, which was made again with other subnets than the earlier object's that
+    /// are still there: those drain first.
+    Draining {
+        spec: VpcSpec,
+        drains: BTreeSet<SubnetName>,
+    },
     /// The object breaks a rule: the last good spec stays, or nothing is made.
     Refused { last: Option<VpcSpec>, why: String },
     /// The object is gone.
@@ -98,10 +104,11 @@ pub fn plan_vpc(key: &VpcKey, snapshot: &Snapshot) -> Plan {
             Intent::Wanted { .. } if pass.router_is_going() && !pass.is_used() => {
                 pass.remove_vpc();
             }
-            Intent::Wanted { spec, input } => pass.build(spec, Some(input)),
+            Intent::Wanted { spec, input } => pass.build(spec, Some(input), &BTreeSet::new()),
+            Intent::Draining { spec, drains } => pass.build(spec, None, drains),
             Intent::Refused {
                 last: Some(spec), ..
-            } => pass.build(spec, None),
+            } => pass.build(spec, None, &BTreeSet::new()),
             Intent::Refused { last: None, .. } => {}
             Intent::Gone => pass.remove_vpc(),
         }
@@ -172,6 +179,10 @@ impl<'a> Pass<'a> {
         };
         match admit_vpc(self.key, &object.spec, &self.snapshot.settings) {
             Ok(spec) => {
+                let drains = self.drains(&spec, &object.meta.version.uid);
+                if !drains.is_empty() {
+                    return Intent::Draining { spec, drains };
+                }
                 let broken = vpc_change(self.key, &spec, self.snapshot);
                 if !broken.is_empty() {
                     return refused(in_words(&broken));
@@ -183,6 +194,19 @@ impl<'a> Pass<'a> {
             }
             Err(violations) => refused(in_words(&violations)),
         }
+    }
+
+    /// Subnets that an earlier VPC of this name has left otherwise than they are wanted now.
+    fn drains(&self, spec: &VpcSpec, uid: &Uid) -> BTreeSet<SubnetName> {
+        let earlier = self.router.is_none_or(|router| {
+            let owner = router.spec.as_ref().and_then(|spec| spec.owner.as_ref());
+            owner.is_some_and(|owner| owner != uid)
+        });
+        if !earlier {
+            return BTreeSet::new();
+        }
+        let drains = must_drain(self.key, spec, self.snapshot).into_iter();
+        drains.map(|(name, _)| name).collect()
     }
 
     /// The last spec that kept every rule, from the record on the router.
@@ -205,13 +229,16 @@ impl<'a> Pass<'a> {
     }
 
     /// Makes and keeps what the spec asks for, and takes away what it no longer does.
-    fn build(&mut self, spec: &VpcSpec, input: Option<&VpcInput>) {
+    fn build(&mut self, spec: &VpcSpec, input: Option<&VpcInput>, drains: &BTreeSet<SubnetName>) {
         if self.snapshot.served.kube_ovn {
             self.ensure_router(spec, input);
         }
         let mut wanted = BTreeSet::new();
         for subnet in &spec.subnets {
             let id = self.key.subnet_id(&subnet.name);
+            if drains.contains(&subnet.name) {
+                continue;
+            }
             match &subnet.backing {
                 SubnetBacking::Proxmox { .. } => self.build_network(&id, subnet),
                 SubnetBacking::Overlay { allow } => self.build_overlay(&id, subnet, allow),
@@ -222,10 +249,19 @@ impl<'a> Pass<'a> {
     }
 
     fn ensure_router(&mut self, spec: &VpcSpec, input: Option<&VpcInput>) {
-        let kept = || self.router?.spec.as_ref()?.record.clone();
+        let seen = self.router.and_then(|router| router.spec.as_ref());
+        let (owner, record) = match (input, seen) {
+            (Some(input), _) => (
+                self.object.map(|one| one.meta.version.uid.clone()),
+                Some(input.clone()),
+            ),
+            (None, Some(seen)) => (seen.owner.clone(), seen.record.clone()),
+            (None, None) => (None, None),
+        };
         let object = KubeOvnVpc {
             routes: spec.routes.clone(),
-            record: input.cloned().or_else(kept),
+            owner,
+            record,
         };
         let step = plan::ensure(self.router, &object, || Wanted {
             object: Object::Vpc {

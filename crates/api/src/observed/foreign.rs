@@ -131,6 +131,10 @@ pub fn router(object: &kubeovn::Vpc) -> Mirror<KubeOvnVpc, VpcState> {
         meta: meta(object),
         spec: routes.filter(|_| plain).map(|routes| KubeOvnVpc {
             routes,
+            owner: object
+                .annotations()
+                .get(keys::OWNER_UID)
+                .map(|owner| owner.as_str().into()),
             record: record.and_then(|json| serde_json::from_str(json).ok()),
         }),
         status: object.status.as_ref().map(|status| VpcState {

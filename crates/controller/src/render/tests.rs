@@ -86,6 +86,7 @@ fn a_router_reads_back_with_its_routes_and_the_record_of_its_spec() {
             cidr: cidr("10.90.0.0/16"),
             next_hop: "172.20.20.9".parse().expect("an address"),
         }],
+        owner: Some("uid".into()),
         record: Some(input),
     };
     let object = Object::Vpc {

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use super::{
     FieldPath, SubnetInput, Violation, VpcInput, ZoneInput, admit_vpc, admit_zone, choose_zone,
-    peering::peer_overlaps, quota_refusal, vpc_change, vpc_removals, vpc_warnings, zone_conflict,
+    must_drain, peering::peer_overlaps, quota_refusal, vpc_change, vpc_removals, vpc_warnings,
+    zone_conflict,
 };
 use crate::{
     conditions::Reason,
@@ -114,7 +115,12 @@ pub(super) fn vpc_remarks(key: &VpcKey, input: &VpcInput, snapshot: &Snapshot) -
     match admit_vpc(key, input, &snapshot.settings) {
         Ok(spec) => {
             remarks.add(Weight::Error, vpc_change(key, &spec, snapshot));
-            remarks.add(Weight::Error, vpc_removals(key, &spec, snapshot));
+            if snapshot.vpcs.contains_key(key) {
+                remarks.add(Weight::Error, vpc_removals(key, &spec, snapshot));
+            } else {
+                let drains = must_drain(key, &spec, snapshot).into_iter();
+                remarks.add(Weight::Warning, drains.map(|(_, violation)| violation));
+            }
         }
         Err(refused) => remarks.add(Weight::Error, refused),
     }

@@ -41,6 +41,9 @@ pub struct KubeOvnVpc {
     /// spec.staticRoutes with policy policyDst.
     #[serde(default)]
     pub routes: Vec<Route>,
+    /// Annotation [`keys::OWNER_UID`]: the `VirtualPrivateCloud` that the record is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Uid>,
     /// Annotation [`keys::SPEC`]: the last spec of the VPC that kept every rule. It is the desired
     /// state while networks are held (design 3.7).
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +195,8 @@ pub mod keys {
     pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
     /// Its value on everything that causeway makes.
     pub const MANAGER: &str = "causeway";
-    /// Annotation of a Vlan: uid of the ProxmoxNetwork that claims it.
+    /// Annotation of a Vlan: uid of the ProxmoxNetwork that claims it; of a Kube-OVN Vpc: uid of the
+    /// VirtualPrivateCloud that its record is of.
     pub const OWNER_UID: &str = "proxmox.cozystack.io/owner-uid";
     /// Annotation of a Vlan: when it was released, RFC 3339.
     pub const RELEASED_AT: &str = "proxmox.cozystack.io/released-at";

@@ -82,7 +82,7 @@ impl Pass<'_> {
         let generation = object.meta.generation;
         let earlier = object.status.clone().unwrap_or_default();
         let shown = match intent {
-            Intent::Wanted { spec, .. } => Some(spec),
+            Intent::Wanted { spec, .. } | Intent::Draining { spec, .. } => Some(spec),
             Intent::Refused { last, .. } => last.as_ref(),
             Intent::Gone => None,
         };
@@ -114,7 +114,7 @@ impl Pass<'_> {
         match intent {
             Intent::Refused { why, .. } => return Finding::bad(Reason::SpecRefused, why.clone()),
             Intent::Gone => return Finding::bad(Reason::Terminating, "the VPC is being removed"),
-            Intent::Wanted { .. } => {}
+            Intent::Wanted { .. } | Intent::Draining { .. } => {}
         }
         if !self.router_is_up() {
             return Finding::bad(Reason::WaitingForVPC, self.no_router());

@@ -515,3 +515,43 @@ fn what_kube_ovn_forgets_in_an_outage_is_removed_after_a_minute_and_the_network_
     world.settle();
     assert_alike(&world.seen, &with_vpc().seen, "the same networks again");
 }
+
+#[test]
+fn a_vpc_made_again_with_another_cidr_waits_until_the_earlier_network_has_drained() {
+    let mut world = with_vpc();
+    world.machines.insert(key("workers"), 1);
+    world.settle();
+    world.delete_vpc(&build::main_key());
+    world.settle();
+    let mut other = build::main_vpc();
+    other.subnets[0].cidr = "172.20.12.0/24".to_owned();
+    other.subnets[3] = build::network("pods", "172.20.20.0/24");
+    world.write_vpc(&build::main_key(), other.clone());
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(network_ready(&world, "workers").0, Reason::InUse);
+    let record = |world: &World| world.seen.networks[&key("workers")].spec.clone();
+    let cidr = |world: &World| record(world).expect("a record").cidr.to_string();
+    assert_eq!(cidr(&world), "172.20.10.0/24");
+    let (truth, reason, message) = vpc_ready(&world, &build::main_key());
+    assert_eq!((truth, reason), (Truth::False, Reason::NetworkNotReady));
+    assert_eq!(
+        message,
+        "subnet-7bb6e3ad: InUse: held by 1 address in use: 1 of InClusterIPPool \"subnet-7bb6e3ad\""
+    );
+
+    world.machines.clear();
+    world.settle();
+    world.wait(60);
+    world.settle();
+    assert_quiet(&world);
+    assert_eq!(cidr(&world), "172.20.12.0/24");
+    assert_eq!(reasons(&world.seen), [(Reason::Ready, 4)].into());
+    assert_eq!(vpc_ready(&world, &build::main_key()).0, Truth::True);
+
+    // It is this VPC's network now: a change of it is refused.
+    world.write_vpc(&build::main_key(), build::main_vpc());
+    world.settle();
+    assert_eq!(vpc_ready(&world, &build::main_key()).1, Reason::SpecRefused);
+    assert_eq!(cidr(&world), "172.20.12.0/24");
+}
