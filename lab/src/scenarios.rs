@@ -9,6 +9,7 @@ mod demo;
 mod failover;
 mod guests;
 mod held;
+mod orders;
 mod prefixes;
 mod removal;
 mod repair;
@@ -155,6 +156,12 @@ pub const ALL: &[Scenario] = &[
         about: "a VPC deleted under a machine: its network carries on, and is taken over again",
         cool_down: Duration::ZERO,
         show: |embedded, checks| held::show(embedded, checks).boxed_local(),
+    },
+    Scenario {
+        name: "orders",
+        about: "in whatever order a person removes things, the state from before is left",
+        cool_down: Duration::ZERO,
+        show: |embedded, checks| orders::show(embedded, checks).boxed_local(),
     },
     Scenario {
         name: "vm-range",

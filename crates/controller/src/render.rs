@@ -86,16 +86,11 @@ pub(crate) fn router(
     mut metadata: ObjectMeta,
     spec: &KubeOvnVpc,
 ) -> Result<kubeovn::Vpc, serde_json::Error> {
-    let mut metadata = metadata;
     let annotations = metadata.annotations.get_or_insert_default();
     let owner = spec.owner.as_ref().map(ToString::to_string);
     annotations.extend(owner.map(|owner| (keys::OWNER_UID.to_owned(), owner)));
     if let Some(record) = &spec.record {
-        let json = serde_json::to_string(record)?;
-        metadata
-            .annotations
-            .get_or_insert_default()
-            .insert(keys::SPEC.to_owned(), json);
+        annotations.insert(keys::SPEC.to_owned(), serde_json::to_string(record)?);
     }
     let routes = spec.routes.iter().map(|route| kubeovn::StaticRoute {
         policy: Some("policyDst".to_owned()),

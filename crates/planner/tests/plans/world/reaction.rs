@@ -374,16 +374,16 @@ fn available(subnet: &KubeOvnSubnet) -> Vec<AddrRange> {
     });
     let mut excluded: Vec<(u32, u32)> = excluded.collect();
     excluded.sort_unstable();
-    let (mut next, end) = (u32::from(net.network()) + 1, u32::from(net.broadcast()));
+    let (mut free, end) = (u32::from(net.network()) + 1, u32::from(net.broadcast()));
     let mut left = Vec::new();
     for (first, last) in excluded.into_iter().chain([(end, end)]) {
         left.extend(
             first
                 .checked_sub(1)
-                .filter(|last| *last >= next)
-                .map(|last| (next, last)),
+                .filter(|last| *last >= free)
+                .map(|last| (free, last)),
         );
-        next = next.max(last.saturating_add(1));
+        free = free.max(last.saturating_add(1));
     }
     let ranges = left.into_iter();
     let ranges = ranges.filter_map(|(first, last)| AddrRange::new(first.into(), last.into()));
