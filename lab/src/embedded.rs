@@ -161,25 +161,42 @@ impl Embedded {
             let chassis = site.chassis(name)?;
             make_node(&kubelet, name, chassis, *trunk).await?;
         }
-        let northbound = OvnClient::start(
-            remote(&site.nb_remote()),
-            "OVN_Northbound",
-            causeway_kubeovn::monitors(),
-        );
-        let kube_ovn = KubeOvn::start(
-            world.client("kube-ovn").await?,
-            northbound,
-            site.cni(),
-            causeway_kubeovn::Options::default(),
-        );
-        Ok(Self {
+        let mut embedded = Self {
             site,
             admin,
             settings,
             controllers: Vec::new(),
-            kube_ovn: Some(kube_ovn),
+            kube_ovn: None,
             world,
-        })
+        };
+        embedded.start_kube_ovn().await?;
+        Ok(embedded)
+    }
+
+    /// Starts Kube-OVN's stand-in, where it was stopped.
+    ///
+    /// # Errors
+    /// [`EmbeddedError`] if the API does not let it in.
+    pub async fn start_kube_ovn(&mut self) -> Result<(), EmbeddedError> {
+        let northbound = OvnClient::start(
+            remote(&self.site.nb_remote()),
+            "OVN_Northbound",
+            causeway_kubeovn::monitors(),
+        );
+        self.kube_ovn = Some(KubeOvn::start(
+            self.world.client("kube-ovn").await?,
+            northbound,
+            self.site.cni(),
+            causeway_kubeovn::Options::default(),
+        ));
+        Ok(())
+    }
+
+    /// Stops Kube-OVN's stand-in after its pass under way; what it has made stays.
+    pub async fn stop_kube_ovn(&mut self) {
+        if let Some(kube_ovn) = self.kube_ovn.take() {
+            kube_ovn.stop().await;
+        }
     }
 
     /// Starts a controller; several may run at once.

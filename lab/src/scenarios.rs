@@ -10,6 +10,7 @@ mod failover;
 mod guests;
 mod held;
 mod orders;
+mod outage;
 mod prefixes;
 mod removal;
 mod repair;
@@ -162,6 +163,12 @@ pub const ALL: &[Scenario] = &[
         about: "in whatever order a person removes things, the state from before is left",
         cool_down: Duration::ZERO,
         show: |embedded, checks| orders::show(embedded, checks).boxed_local(),
+    },
+    Scenario {
+        name: "outage",
+        about: "Kube-OVN is away while a VPC goes: nothing stays, and the VPC can be made again",
+        cool_down: Duration::ZERO,
+        show: |embedded, checks| outage::show(embedded, checks).boxed_local(),
     },
     Scenario {
         name: "vm-range",

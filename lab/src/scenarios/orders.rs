@@ -194,13 +194,13 @@ fn is_ready(conditions: &[Condition]) -> bool {
 }
 
 /// The API and the northbound rows.
-struct State {
+pub(super) struct State {
     api: ApiDump,
     northbound: NbDump,
 }
 
 impl State {
-    async fn of(embedded: &Embedded) -> Result<Self, ScenarioError> {
+    pub async fn of(embedded: &Embedded) -> Result<Self, ScenarioError> {
         Ok(Self {
             api: embedded.dump().await?,
             northbound: embedded.site.dump_nb().await?,
@@ -214,7 +214,7 @@ impl State {
     }
 }
 
-async fn as_before(
+pub(super) async fn as_before(
     embedded: &Embedded,
     before: &State,
     what: &str,
