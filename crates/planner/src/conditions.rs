@@ -1,9 +1,13 @@
 //! Conditions and their reasons: one enum, so that statuses, messages, docs and `explain` agree
 //! (design 2.4). Each condition states what was observed; True is good everywhere.
 
+mod texts;
+
 use std::fmt;
 
 use serde::Deserialize;
+
+pub use texts::{ReasonText, Remedy, Whose};
 
 use crate::snapshot::Moment;
 
@@ -186,6 +190,17 @@ pub struct Condition {
     /// When `status` last changed.
     #[serde(default)]
     pub since: Moment,
+}
+
+impl Condition {
+    /// What it says.
+    pub fn finding(&self) -> Finding {
+        Finding {
+            status: self.status,
+            reason: self.reason,
+            message: self.message.clone(),
+        }
+    }
 }
 
 /// What one condition should say, before it has a time.

@@ -12,10 +12,12 @@
 pub mod admit;
 pub mod alloc;
 pub mod conditions;
+pub mod explain;
 pub mod invariants;
 pub mod model;
 pub mod northbound;
 pub mod plan;
+pub mod preview;
 pub mod snapshot;
 pub mod usage;
 pub mod vpc;

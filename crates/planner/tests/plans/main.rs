@@ -7,8 +7,10 @@
 mod build;
 mod cases;
 mod essence;
+mod explained;
 mod gateways;
 mod numbers;
+mod previews;
 mod random;
 mod stories;
 mod value;
