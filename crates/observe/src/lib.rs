@@ -24,7 +24,7 @@ use causeway_planner::snapshot::{Moment, Settings, Snapshot};
 
 pub use caches::{Caches, KubeOvn, ObserveError};
 pub use key::Key;
-pub use ovn::Ovn;
+pub use ovn::{LookError, Ovn, look};
 
 /// Tells the time; given, so that tests and the simulation own it.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;

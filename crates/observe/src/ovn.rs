@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use causeway_drive::Wakes;
@@ -51,29 +52,7 @@ impl Ovn {
         snapshot: Arc<Mutex<Snapshot>>,
         wakes: Arc<Wakes<Key>>,
     ) -> Self {
-        let northbound = Client::start(
-            remotes.northbound,
-            "OVN_Northbound",
-            BTreeMap::from([
-                monitor::<nb::NbGlobal>(),
-                ("Logical_Switch".to_owned(), vec!["name".to_owned()]),
-                monitor::<nb::LogicalRouterPort>(),
-                monitor::<nb::GatewayChassis>(),
-                (
-                    "Logical_Router_Policy".to_owned(),
-                    vec!["external_ids".to_owned()],
-                ),
-            ]),
-        );
-        let southbound = Client::start(
-            remotes.southbound,
-            "OVN_Southbound",
-            BTreeMap::from([
-                monitor::<sb::Chassis>(),
-                monitor::<sb::ChassisPrivate>(),
-                monitor::<sb::PortBinding>(),
-            ]),
-        );
+        let (northbound, southbound) = clients(remotes);
         let state = Arc::new(State {
             northbound: northbound.clone(),
             southbound: southbound.clone(),
@@ -94,6 +73,82 @@ impl Ovn {
     pub fn refresh(&self) {
         self.state.refresh();
     }
+}
+
+/// Connections to both databases, of the columns that decisions look at.
+fn clients(remotes: OvnRemotes) -> (Client, Client) {
+    let northbound = Client::start(
+        remotes.northbound,
+        "OVN_Northbound",
+        BTreeMap::from([
+            monitor::<nb::NbGlobal>(),
+            ("Logical_Switch".to_owned(), vec!["name".to_owned()]),
+            monitor::<nb::LogicalRouterPort>(),
+            monitor::<nb::GatewayChassis>(),
+            (
+                "Logical_Router_Policy".to_owned(),
+                vec!["external_ids".to_owned()],
+            ),
+        ]),
+    );
+    let southbound = Client::start(
+        remotes.southbound,
+        "OVN_Southbound",
+        BTreeMap::from([
+            monitor::<sb::Chassis>(),
+            monitor::<sb::ChassisPrivate>(),
+            monitor::<sb::PortBinding>(),
+        ]),
+    );
+    (northbound, southbound)
+}
+
+/// A database cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// Nobody answers.
+    #[error("the {database} database does not answer within {} s", within.as_secs())]
+    Silent {
+        /// Which.
+        database: &'static str,
+        /// How long it was waited for.
+        within: Duration,
+    },
+    /// Its rows do not fit.
+    #[error("the rows of the {database} database cannot be read")]
+    Rows {
+        /// Which.
+        database: &'static str,
+        /// Why.
+        #[source]
+        source: ReplicaError,
+    },
+}
+
+/// Both databases as they are now, read once.
+///
+/// # Errors
+/// [`LookError`] if one of them does not answer in time, or has other rows.
+pub async fn look(
+    remotes: OvnRemotes,
+    within: Duration,
+) -> Result<(Northbound, Southbound), LookError> {
+    let (northbound, southbound) = clients(remotes);
+    Ok((
+        look_at("northbound", &northbound, within, read_northbound).await?,
+        look_at("southbound", &southbound, within, read_southbound).await?,
+    ))
+}
+
+async fn look_at<T>(
+    database: &'static str,
+    client: &Client,
+    within: Duration,
+    read: impl FnOnce(&Replica) -> Result<T, ReplicaError>,
+) -> Result<T, LookError> {
+    let connected = tokio::time::timeout(within, client.connected()).await;
+    let replica = connected.map_err(|_| LookError::Silent { database, within })?;
+    read(&replica).map_err(|source| LookError::Rows { database, source })
 }
 
 async fn follow(state: Arc<State>) {
