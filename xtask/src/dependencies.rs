@@ -52,7 +52,13 @@ const MAY_DECLARE: &[(&str, &[&str])] = &[
     ),
     (
         "causeway-cli",
-        &["causeway-api", "causeway-lab", "causeway-planner"],
+        &[
+            "causeway-api",
+            "causeway-lab",
+            "causeway-observe",
+            "causeway-ovn",
+            "causeway-planner",
+        ],
     ),
     ("xtask", &[]),
 ];

@@ -16,13 +16,20 @@ use std::{
 };
 
 use causeway_planner::admit::Weight;
-pub use world::{File, Finding, Report, check};
+pub(crate) use render::counted;
+pub(crate) use shape::similar;
+pub use world::{File, Finding, Judged, Report, check, judge};
+
+use crate::live;
 
 /// Check files against every rule that can be judged without a cluster.
 ///
 /// All files given are one world: the zones among them decide which zone a network goes to, and
 /// earlier files count as created earlier. The kinds VirtualPrivateCloud and ProxmoxNetworkZone are
 /// checked, of a Namespace the labels are looked at, other kinds are listed as not checked.
+///
+/// With --live each object is judged on the cluster as it is, as a change of what is there: by what
+/// the admission webhook would say. Nothing is written.
 ///
 /// Exit code: 0 if nothing would be refused (there may be warnings), 1 if something would, 2 if a
 /// file cannot be read (then nothing is checked) or the arguments are wrong.
@@ -35,6 +42,9 @@ pub struct Args {
     /// Refuse what cannot be checked for want of a zone among the files.
     #[arg(long)]
     strict: bool,
+
+    #[command(flatten)]
+    live: live::Live,
 }
 
 /// A file that cannot be read.
@@ -48,11 +58,40 @@ struct Unreadable {
 /// Runs the command; findings go to the standard output.
 ///
 /// # Errors
-/// Where the output cannot be written.
+/// Where the output cannot be written, or the cluster not be read.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Some(files) = read_all(&args.files) else {
+        return Ok(ExitCode::from(2));
+    };
+    let live = args.live.snapshot()?;
+    let report = judge(&files, args.strict, live).report;
+    let mut out = anstream::stdout().lock();
+    show(&report, &files, &mut out)?;
+    writeln!(out, "{}", render::summary(&report, files.len()))?;
+    Ok(if report.count(Weight::Error) == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Writes every finding with its place.
+///
+/// # Errors
+/// The output cannot be written.
+pub(crate) fn show(report: &Report, files: &[File], out: &mut impl Write) -> io::Result<()> {
+    for finding in &report.findings {
+        writeln!(out, "{}\n", render::finding(finding, files))?;
+    }
+    Ok(())
+}
+
+/// The files of these paths. None where one cannot be read; which and why is said on the standard
+/// error.
+pub(crate) fn read_all(paths: &[PathBuf]) -> Option<Vec<File>> {
     let mut files = Vec::new();
     let mut readable = true;
-    for path in &args.files {
+    for path in paths {
         match read(path) {
             Ok(found) if found.is_empty() => {
                 readable = false;
@@ -66,20 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if !readable {
-        return Ok(ExitCode::from(2));
-    }
-    let report = check(&files, args.strict);
-    let mut out = anstream::stdout().lock();
-    for finding in &report.findings {
-        writeln!(out, "{}\n", render::finding(finding, &files))?;
-    }
-    writeln!(out, "{}", render::summary(&report, files.len()))?;
-    Ok(if report.count(Weight::Error) == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    readable.then_some(files)
 }
 
 fn read(path: &Path) -> Result<Vec<File>, Unreadable> {

@@ -9,8 +9,12 @@ pub mod crd;
 pub mod demo;
 #[cfg(feature = "embedded")]
 pub mod down;
+pub mod explain;
+mod live;
+pub mod plan;
 #[cfg(feature = "embedded")]
 mod state;
+pub mod status;
 #[cfg(feature = "embedded")]
 pub mod up;
 
@@ -29,6 +33,9 @@ struct Cli {
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Check(check::Args),
+    Plan(plan::Args),
+    Explain(explain::Args),
+    Status(status::Args),
     Crd(crd::Args),
     #[cfg(feature = "embedded")]
     Demo(demo::Args),
@@ -59,6 +66,9 @@ pub fn run() -> ExitCode {
 fn execute(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Check(args) => check::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Status(args) => status::run(args),
         Command::Crd(args) => crd::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(feature = "embedded")]
         Command::Demo(args) => demo::run(args),

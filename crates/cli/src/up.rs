@@ -113,11 +113,14 @@ fn closing(held: &Held, embedded: &Embedded) -> String {
     format!(
         "\ncauseway is up{address}: {}\n\n  \
            export KUBECONFIG={dir}/kubeconfig\n  \
-           kubectl get nodes\n\n\
+           kubectl get nodes\n  \
+           causeway explain NETWORK --ovn-nb {} --ovn-sb {}\n\n\
          Pods and VMs are network namespaces, `ip netns` lists them. In a pod:\n\n  \
            ip netns exec {}-pod-NAMESPACE.NAME ping ADDRESS\n\n\
          Ctrl-C or `causeway down --state {dir}` ends it; the objects stay for the next time.",
         machines(site),
+        site.nb_remote(),
+        site.sb_remote(),
         site.name(),
     )
 }

@@ -26,7 +26,9 @@ use tempfile::TempDir;
 
 /// Longest that a command that only looks may show something else.
 const PATIENCE: Duration = Duration::from_mins(2);
-const LOOKING: [&str; 4] = [
+const LOOKING: [&str; 6] = [
+    "target/debug/causeway explain ",
+    "target/debug/causeway status",
     "kubectl get ",
     "kubectl describe ",
     "kubectl wait ",
@@ -137,7 +139,9 @@ impl Reader {
                 Some("demo --keep") => self.starts(&["demo", "--keep"]).await,
                 _ => self.runs(command),
             };
-            let known = printed.replace(&self.state.dir().display().to_string(), STATE);
+            let known = printed
+                .replace(&self.state.dir().display().to_string(), STATE)
+                .replace(&self.state.site(), SITE);
             if essence(&known) == expected {
                 return Ok(());
             }
@@ -212,7 +216,7 @@ fn without_figures(line: &str) -> String {
         words.push(if is_figure(before, word) {
             "#".to_owned()
         } else {
-            without_site(word)
+            word.to_owned()
         });
         before = word;
     }
@@ -231,12 +235,4 @@ fn is_figure(before: &str, word: &str) -> bool {
     let are_times = bare.contains('/') && bare.split('/').all(is_decimal);
     let is_process = before == "process" && digits(bare);
     is_time || are_times || is_process || bare.starts_with("127.0.0.1:")
-}
-
-/// The name of a site is its state's.
-fn without_site(word: &str) -> String {
-    match word.strip_prefix("up-") {
-        Some(rest) if rest.is_char_boundary(8) => format!("SITE{}", &rest[8..]),
-        _ => word.to_owned(),
-    }
 }

@@ -57,7 +57,8 @@ pub fn summary(report: &Report, files: usize) -> String {
     )
 }
 
-fn counted(number: usize, what: &str) -> String {
+/// `no errors`, `1 error`, `2 errors`.
+pub fn counted(number: usize, what: &str) -> String {
     match number {
         0 => format!("no {what}s"),
         1 => format!("1 {what}"),

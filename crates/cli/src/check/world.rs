@@ -1,17 +1,24 @@
 //! The files given, taken as one world: which objects they hold, and what is to say of each.
 //!
-//! Called by `causeway check`. What is right and wrong is decided in `causeway_planner::admit`; here
+//! Called by `causeway check` and `causeway plan`. What is right and wrong is decided in `causeway_planner::admit`; here
 //! it is only found in the files.
 //! Must stay true: every error of every file is said in one run, and none twice.
 
-use std::{collections::BTreeMap, ops::Range, sync::LazyLock};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::LazyLock,
+};
 
 use causeway_api::{
     ProxmoxNetworkZone, VirtualPrivateCloud,
     observed::{vpc_input, zone_input},
 };
 use causeway_planner::{
-    admit::{FieldPath, Subject, Violation, WITHOUT_EFFECT, Weight, review},
+    admit::{
+        FieldPath, Remark, Subject, Verdict, Violation, WITHOUT_EFFECT, Weight, Write, decide,
+        review,
+    },
     model::{VpcKey, ZoneName},
     snapshot::{Meta, Moment, NamespaceState, Seen, Snapshot, Version},
 };
@@ -101,18 +108,39 @@ static KINDS: LazyLock<BTreeMap<&str, (String, Value)>> = LazyLock::new(|| {
 
 /// Checks all files as one world. `strict`: what cannot be checked is an error.
 pub fn check(files: &[File], strict: bool) -> Report {
-    let mut world = World::new(files);
+    judge(files, strict, None).report
+}
+
+/// The files, judged.
+pub struct Judged {
+    /// What is to say.
+    pub report: Report,
+    /// What there is with what is accepted of the files put in place.
+    pub world: Snapshot,
+    /// Zones and VPCs of the files that are accepted.
+    pub accepted: BTreeSet<Subject>,
+}
+
+/// The same as [`check`], on a cluster where one is given: then each object is judged as the
+/// admission webhook would, as a change of what is there.
+pub fn judge(files: &[File], strict: bool, live: Option<Snapshot>) -> Judged {
+    let mut world = World::new(files, live);
     for (index, file) in files.iter().enumerate() {
         for (offset, text) in yaml::documents(&file.text) {
             world.document(index, offset, text);
         }
     }
     world.judge(strict);
+    world.take_refused_back();
     let mut report = world.report;
     report
         .findings
         .sort_by_key(|finding| (finding.file, finding.span.start, finding.weight));
-    report
+    Judged {
+        report,
+        world: world.snapshot,
+        accepted: world.places.into_keys().collect(),
+    }
 }
 
 /// Where an object stands.
@@ -127,16 +155,21 @@ struct Place {
 
 struct World<'a> {
     files: &'a [File],
+    /// The cluster without the files.
+    live: Option<Snapshot>,
     snapshot: Snapshot,
+    refused: BTreeSet<Subject>,
     places: BTreeMap<Subject, Place>,
     report: Report,
 }
 
 impl<'a> World<'a> {
-    fn new(files: &'a [File]) -> Self {
+    fn new(files: &'a [File], live: Option<Snapshot>) -> Self {
         Self {
             files,
-            snapshot: Snapshot::default(),
+            snapshot: live.clone().unwrap_or_default(),
+            live,
+            refused: BTreeSet::new(),
             places: BTreeMap::new(),
             report: Report::default(),
         }
@@ -196,10 +229,9 @@ impl<'a> World<'a> {
             .into_iter()
             .flatten()
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
-        let state = NamespaceState {
-            labels: labels.collect(),
-        };
-        self.snapshot.namespaces.insert(name.into(), state);
+        let namespaces = &mut self.snapshot.namespaces;
+        let state: &mut NamespaceState = namespaces.entry(name.into()).or_default();
+        state.labels.extend(labels);
         self.report.objects += 1;
     }
 
@@ -240,6 +272,9 @@ impl<'a> World<'a> {
         if let Some(earlier) = self.places.get(&subject) {
             let message = format!("{label} is given twice, first in {}; keep one", earlier.at);
             return self.say(Weight::Error, file, span, message);
+        }
+        if !shaped.errors.is_empty() {
+            self.refused.insert(subject.clone());
         }
         if let Err(refusal) = self.enter(&subject, &shaped) {
             let message = format!("{label} cannot be read: {refusal}");
@@ -317,34 +352,76 @@ impl<'a> World<'a> {
             "metadata": {"name": field("name"), "annotations": field("annotations")},
             "spec": shaped.value.get("spec"),
         });
-        let meta = meta(self.report.objects);
+        let meta = meta(self.report.objects, self.snapshot.now);
         match subject {
             Subject::Vpc(key) => {
                 let vpc: VirtualPrivateCloud = serde_json::from_value(object)?;
-                let spec = vpc_input(&vpc.spec);
-                let seen = Seen {
-                    meta,
-                    spec,
-                    status: None,
-                };
-                self.snapshot.vpcs.insert(key.clone(), seen);
+                put(&mut self.snapshot.vpcs, key, vpc_input(&vpc.spec), meta);
             }
             Subject::Zone(name) => {
                 let zone: ProxmoxNetworkZone = serde_json::from_value(object)?;
-                let spec = zone_input(&zone);
-                let seen = Seen {
-                    meta,
-                    spec,
-                    status: None,
-                };
-                self.snapshot.zones.insert(name.clone(), seen);
+                put(&mut self.snapshot.zones, name, zone_input(&zone), meta);
             }
         }
         Ok(())
     }
 
+    /// What the admission webhook would say of each object of the files.
+    fn verdicts(&self, live: &Snapshot) -> Vec<Remark> {
+        let mut remarks = Vec::new();
+        for subject in self.places.keys() {
+            let write = match subject {
+                Subject::Vpc(key) => Write::Vpc {
+                    key,
+                    old: live.vpcs.get(key),
+                    new: self.snapshot.vpcs.get(key),
+                },
+                Subject::Zone(name) => Write::Zone {
+                    name,
+                    old: live.zones.get(name),
+                    new: self.snapshot.zones.get(name),
+                },
+            };
+            let (weight, said) = match decide(write, &self.snapshot) {
+                Verdict::Allow { warnings } => (Weight::Warning, warnings),
+                Verdict::Deny(broken) => (Weight::Error, broken),
+                Verdict::Need(unknown) => {
+                    let path = FieldPath::default();
+                    let message = format!("cannot be judged without {unknown:?}");
+                    (Weight::Error, vec![Violation { path, message }])
+                }
+            };
+            remarks.extend(said.into_iter().map(|violation| Remark {
+                subject: subject.clone(),
+                weight,
+                violation,
+            }));
+        }
+        remarks
+    }
+
+    /// What is refused is not there; what was there before is as it was.
+    fn take_refused_back(&mut self) {
+        let (world, live) = (&mut self.snapshot, self.live.as_ref());
+        for subject in &self.refused {
+            self.places.remove(subject);
+            match subject {
+                Subject::Vpc(key) => {
+                    put_back(&mut world.vpcs, key, live.map(|live| &live.vpcs));
+                }
+                Subject::Zone(name) => {
+                    put_back(&mut world.zones, name, live.map(|live| &live.zones));
+                }
+            }
+        }
+    }
+
     fn judge(&mut self, strict: bool) {
-        for remark in review(&self.snapshot) {
+        let remarks = match &self.live {
+            Some(live) => self.verdicts(live),
+            None => review(&self.snapshot),
+        };
+        for remark in remarks {
             let Some(place) = self.places.get(&remark.subject) else {
                 continue;
             };
@@ -360,6 +437,9 @@ impl<'a> World<'a> {
                 Weight::Unchecked if strict => Weight::Error,
                 weight => weight,
             };
+            if weight == Weight::Error {
+                self.refused.insert(remark.subject.clone());
+            }
             let message = match remark.weight {
                 Weight::Unchecked => {
                     format!("not checked: needs a zone ({})", remark.violation.message)
@@ -376,15 +456,47 @@ impl<'a> World<'a> {
     }
 }
 
-/// Metadata of the object with this number: objects were created in the order of the files.
-fn meta(number: usize) -> Meta {
+/// Puts a spec in place, of an object that is there or of a new one.
+fn put<Name: Ord + Clone, T: PartialEq, S>(
+    objects: &mut BTreeMap<Name, Seen<T, S>>,
+    name: &Name,
+    spec: T,
+    new: Meta,
+) {
+    let (meta, status) = match objects.remove(name) {
+        None => (new, None),
+        Some(mut old) => {
+            old.meta.generation += i64::from(old.spec != spec);
+            (old.meta, old.status)
+        }
+    };
+    objects.insert(name.clone(), Seen { meta, spec, status });
+}
+
+/// Makes an object what it was.
+fn put_back<Name: Ord + Clone, T: Clone>(
+    objects: &mut BTreeMap<Name, T>,
+    name: &Name,
+    before: Option<&BTreeMap<Name, T>>,
+) {
+    objects.remove(name);
+    let old = before.and_then(|before| before.get(name));
+    objects.extend(old.map(|old| (name.clone(), old.clone())));
+}
+
+/// Metadata of the object with this number: objects are created in the order of the files, after
+/// what there is.
+fn meta(number: usize, now: Moment) -> Meta {
     Meta {
         version: Version {
             uid: format!("{number:08}").into(),
             resource_version: String::new(),
         },
         generation: 1,
-        created: Moment(i64::try_from(number).unwrap_or(i64::MAX)),
+        created: Moment(
+            now.0
+                .saturating_add(i64::try_from(number).unwrap_or(i64::MAX)),
+        ),
         deleting: false,
         held: false,
         labels: BTreeMap::new(),

@@ -36,7 +36,7 @@ fn read(path: &str) -> String {
 /// Every page: path and text.
 fn pages() -> Vec<(String, String)> {
     let mut paths = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
-    for folder in ["docs", "docs/decisions"] {
+    for folder in ["docs", "docs/decisions", "docs/reference"] {
         for entry in fs::read_dir(root().join(folder)).expect("a folder of the documentation") {
             let path = entry.expect("an entry").path();
             if path.extension().is_some_and(|end| end == "md") {
