@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, fmt::Debug, path::PathBuf, time::Duration};
 use anyhow::{Context, anyhow, bail};
 use causeway_api::{
     ProxmoxNetwork, ProxmoxNetworkZone, VirtualPrivateCloud,
-    ipam::{IPAddress, IPAddressClaim, InClusterIPPool, PoolRef},
+    ipam::{IPAddress, IPAddressClaim, InClusterIPPool},
     kubeovn,
     multus::NetworkAttachmentDefinition,
     observed,
@@ -18,10 +18,13 @@ use causeway_observe::OvnRemotes;
 use causeway_ovn::Remote;
 use causeway_planner::{
     explain::Sight,
-    model::{Namespace, SubnetKey, VpcKey},
-    snapshot::{AddressClaim, GivenAddress, Moment, Snapshot},
+    model::{SubnetKey, VpcKey},
+    snapshot::{Moment, Snapshot},
 };
-use k8s_openapi::api::core::v1::{Namespace as NamespaceObject, Node};
+use k8s_openapi::api::{
+    core::v1::{Namespace as NamespaceObject, Node},
+    networking::v1::ServiceCIDR,
+};
 use kube::{
     Api, Client, Config, Resource, ResourceExt,
     api::ListParams,
@@ -183,6 +186,9 @@ impl Reader {
         self.read_addresses().await?;
         let nodes = self.cluster::<Node>().await?.unwrap_or_default();
         self.sight.snapshot.nodes = keyed(&nodes, observed::node);
+        let service_cidrs = self.cluster::<ServiceCIDR>().await?;
+        self.sight.snapshot.service_cidrs =
+            keyed(&service_cidrs.unwrap_or_default(), observed::service_cidr);
         let namespaces = self.cluster::<NamespaceObject>().await?;
         self.sight.snapshot.namespaces =
             keyed(&namespaces.unwrap_or_default(), observed::namespace);
@@ -231,6 +237,9 @@ impl Reader {
         let ips = self.cluster::<kubeovn::IP>().await?;
         let snapshot = &mut self.sight.snapshot;
         snapshot.subnets = keyed(&subnets, observed::subnet);
+        let site = subnets.iter();
+        let site = site.filter_map(|one| Some((one.name_any(), observed::site_subnet(one)?)));
+        snapshot.site_subnets = site.collect();
         snapshot.provider_networks = keyed(
             &provider_networks.unwrap_or_default(),
             observed::provider_network,
@@ -259,9 +268,9 @@ impl Reader {
         snapshot.attachments = by_subnet(&attachments, observed::attachment);
         snapshot.pools = by_subnet(&pools, observed::pool);
         let claims = claims.unwrap_or_default();
-        snapshot.claims = claims.iter().filter_map(address_claim).collect();
+        snapshot.claims = by_full_name(&claims, observed::address_claim);
         let given = given.unwrap_or_default();
-        snapshot.addresses = given.iter().filter_map(given_address).collect();
+        snapshot.addresses = by_full_name(&given, observed::given_address);
         Ok(())
     }
 
@@ -346,30 +355,14 @@ fn by_subnet<K: Resource, T>(objects: &[K], read: impl Fn(&K) -> T) -> BTreeMap<
     objects.iter().map(entry).collect()
 }
 
-/// The pool, where it is one of the in-cluster provider's.
-fn pool(namespace: &str, pool: &PoolRef) -> Option<SubnetKey> {
-    (pool.kind == "InClusterIPPool").then(|| SubnetKey {
-        namespace: Namespace::from(namespace),
-        id: pool.name.as_str().into(),
-    })
-}
-
-fn address_claim(claim: &IPAddressClaim) -> Option<(String, AddressClaim)> {
-    let namespace = claim.namespace().unwrap_or_default();
-    let owner = claim.owner_references().first();
-    let seen = AddressClaim {
-        pool: pool(&namespace, &claim.spec.pool_ref)?,
-        owner: owner.map(|owner| format!("{} {}", owner.kind, owner.name)),
+/// By namespace and name, where the object is one for us.
+fn by_full_name<K: Resource, T>(
+    objects: &[K],
+    read: impl Fn(&K) -> Option<T>,
+) -> BTreeMap<String, T> {
+    let entry = |object: &K| {
+        let namespace = object.namespace().unwrap_or_default();
+        Some((format!("{namespace}/{}", object.name_any()), read(object)?))
     };
-    Some((format!("{namespace}/{}", claim.name_any()), seen))
-}
-
-fn given_address(address: &IPAddress) -> Option<(String, GivenAddress)> {
-    let namespace = address.namespace().unwrap_or_default();
-    let seen = GivenAddress {
-        pool: pool(&namespace, &address.spec.pool_ref)?,
-        claim: format!("{namespace}/{}", address.spec.claim_ref.name),
-        address: address.spec.address.parse().ok(),
-    };
-    Some((format!("{namespace}/{}", address.name_any()), seen))
+    objects.iter().filter_map(entry).collect()
 }

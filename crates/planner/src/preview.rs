@@ -15,8 +15,8 @@ use crate::{
     conditions::{Condition, ConditionType, Finding, Reason, Truth},
     explain::{Deed, Verb, status_in},
     model::{
-        AddrRange, Cidr, KubeOvnSubnet, KubeOvnVlan, NetworkRecord, SubnetBacking, SubnetId,
-        SubnetKey, SubnetName, SubnetSpec, Uid, Vid, VpcId, VpcKey, VpcSpec, ZoneName,
+        AddrRange, Cidr, KubeOvnVlan, NetworkRecord, SubnetBacking, SubnetId, SubnetKey,
+        SubnetName, SubnetSpec, Uid, Vid, VpcId, VpcKey, VpcSpec, ZoneName,
         objects::{self, Labels},
     },
     plan::{Claim, Kind, Object, Plan, StatusWrite, Step, Target},
@@ -274,14 +274,12 @@ impl<'a> Outcome<'a> {
             (Some(vid), None) => Number::Held(vid),
             (None, _) => Number::Waits(waits()),
         };
-        let mtu = status.mtu.unwrap_or_default();
-        let told = KubeOvnSubnet::of_network(record, String::new(), String::new(), mtu);
         Some(NetworkPreview {
             zone: record.zone.clone(),
             bridge: status.bridge.clone(),
             mtu: status.mtu,
             vlan,
-            excluded: told.exclude_ips,
+            excluded: objects::network_excludes(record.gateway, &[record.vm_range]),
         })
     }
 

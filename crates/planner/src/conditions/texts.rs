@@ -218,6 +218,11 @@ texts! {
         meanwhile "The controller writes the pool as it should be; where the write is refused, the controller's log \
                    has the refusal."
         ADMINISTRATOR can "see who changes the pool, or what refuses its change";
+    VMRangeBusy at [Network PoolReady] "Pods have addresses of the VM range"
+        means "The VM range was extended over addresses that pods have; the message names them."
+        meanwhile "The pool keeps the range that it has, and pods are kept off no more than that."
+        TENANT can "remove the pods that the message names, or set a vmRange that leaves their addresses \
+                    out";
     InUse at [Network Ready, Zone Ready] "Being removed, and held by what still uses it"
         means "Somebody asked for the removal while addresses are in use (of a zone: while networks \
                are on it); the message names them."
