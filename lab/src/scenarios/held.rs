@@ -6,8 +6,8 @@ use causeway_planner::model::VpcKey;
 use kube::{Api, api::DeleteParams};
 
 use super::{
-    Checks, Guests, ScenarioError, ZONE,
-    removal::{NAMESPACE, VPC, all_is_gone, compare, every_trunk_is_ready, failed},
+    Checks, Guests, ScenarioError,
+    removal::{VPC, all_is_gone, begin, compare, failed},
 };
 use crate::embedded::{Embedded, EmbeddedError, gone, wait};
 
@@ -28,10 +28,7 @@ pub(super) async fn show(
     checks: &mut Checks,
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
-    embedded.start_controller().await?;
-    embedded.apply(NAMESPACE).await?;
-    embedded.apply(ZONE).await?;
-    every_trunk_is_ready(embedded).await?;
+    begin(embedded).await?;
     let (api_before, nb_before) = (embedded.dump().await?, embedded.site.dump_nb().await?);
     embedded.apply(VPC).await?;
     let (workers, _) = embedded.network_ready(&vpc, "workers").await?;

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::{
     Checks, ScenarioError, ZONE,
-    removal::{NAMESPACE, VPC, compare, every_trunk_is_ready, failed},
+    removal::{NAMESPACE, VPC, begin, compare, every_trunk_is_ready, failed},
 };
 use crate::{
     NbDump,
@@ -72,10 +72,7 @@ pub(super) async fn show(
     embedded: &mut Embedded,
     checks: &mut Checks,
 ) -> Result<(), ScenarioError> {
-    embedded.start_controller().await?;
-    embedded.apply(NAMESPACE).await?;
-    embedded.apply(ZONE).await?;
-    every_trunk_is_ready(embedded).await?;
+    begin(embedded).await?;
     let before = State::of(embedded).await?;
     for order in ORDERS {
         make(embedded).await?;

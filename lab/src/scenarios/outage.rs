@@ -10,9 +10,9 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    Checks, Guests, ScenarioError, ZONE,
+    Checks, Guests, ScenarioError,
     orders::{State, as_before},
-    removal::{NAMESPACE, VPC, every_trunk_is_ready, failed},
+    removal::{VPC, begin, failed},
 };
 use crate::embedded::{Embedded, gone, wait};
 
@@ -21,10 +21,7 @@ pub(super) async fn show(
     checks: &mut Checks,
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
-    embedded.start_controller().await?;
-    embedded.apply(NAMESPACE).await?;
-    embedded.apply(ZONE).await?;
-    every_trunk_is_ready(embedded).await?;
+    begin(embedded).await?;
     let before = State::of(embedded).await?;
     make(embedded, &vpc).await?;
 

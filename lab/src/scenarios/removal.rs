@@ -22,10 +22,7 @@ pub(super) async fn show(
     checks: &mut Checks,
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
-    embedded.start_controller().await?;
-    embedded.apply(NAMESPACE).await?;
-    embedded.apply(ZONE).await?;
-    every_trunk_is_ready(embedded).await?;
+    begin(embedded).await?;
     let (api_before, nb_before) = (embedded.dump().await?, embedded.site.dump_nb().await?);
 
     embedded.apply(VPC).await?;
@@ -73,6 +70,14 @@ pub(super) async fn every_trunk_is_ready(embedded: &Embedded) -> Result<(), Embe
     })
     .await?;
     Ok(())
+}
+
+/// A controller, the tenant's namespace, and a zone that is ready on every trunk node.
+pub(super) async fn begin(embedded: &mut Embedded) -> Result<(), EmbeddedError> {
+    embedded.start_controller().await?;
+    embedded.apply(NAMESPACE).await?;
+    embedded.apply(ZONE).await?;
+    every_trunk_is_ready(embedded).await
 }
 
 async fn delete_and_wait(embedded: &Embedded, vpc: &VpcKey) -> Result<(), EmbeddedError> {

@@ -6,10 +6,7 @@ use causeway_api::{Condition, VirtualPrivateCloud, ipam::InClusterIPPool, kubeov
 use causeway_planner::model::VpcKey;
 use kube::Api;
 
-use super::{
-    Checks, Guests, ScenarioError, ZONE,
-    removal::{NAMESPACE, every_trunk_is_ready},
-};
+use super::{Checks, Guests, ScenarioError, removal::begin};
 use crate::{
     Guest,
     embedded::{Embedded, EmbeddedError, PodAttachment, wait},
@@ -38,10 +35,7 @@ pub(super) async fn show(
     checks: &mut Checks,
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
-    embedded.start_controller().await?;
-    embedded.apply(NAMESPACE).await?;
-    embedded.apply(ZONE).await?;
-    every_trunk_is_ready(embedded).await?;
+    begin(embedded).await?;
     embedded.apply(&with_range(FIRST)).await?;
     let (workers, _) = embedded.network_ready(&vpc, "workers").await?;
     let gateway = Ipv4Addr::new(172, 20, 10, 1);

@@ -1,9 +1,9 @@
 //! What a VPC may become, seen from what runs (design 2.2): rules that need the networks that exist,
 //! their addresses, or the site around them.
 //!
-//! Called by the controller's last look and by the webhook. Must stay
-//! true: a subnet that exists and is left as it is breaks none of these rules, whatever has changed
-//! around it; it runs on.
+//! Called by the controller's last look, by the webhook, and by `check` and `plan` with `--live`. Must
+//! stay true: a subnet that exists and is left as it is breaks none of these rules, whatever has
+//! changed around it; it runs on.
 
 use super::{
     FieldPath, Violation,
