@@ -1,5 +1,6 @@
-//! The tutorial's `shell-session` blocks: each command is run, in order, against a real `causeway up`
-//! with a real kubectl, and prints what stands after it.
+//! The `shell-session` blocks of the tutorial and of each how-to: each command is run, in order, against
+//! a real `causeway up` with a real kubectl, and prints what stands after it. `UPDATE=1` writes what is
+//! printed into the page instead; the diff is read by whoever changed it.
 //!
 //! Not libtest's: where there is no kubectl it says in one line that it is left out. kubectl is
 //! `CAUSEWAY_KUBECTL`, or the one on PATH, or what `cargo xtask peers` has built. Left out of the
@@ -24,9 +25,12 @@ use std::{
 use causeway_lab::{State, cluster::Peers, up::Up};
 use tempfile::TempDir;
 
+/// Set: pages are written, not compared.
+const UPDATE: &str = "UPDATE";
 /// Longest that a command that only looks may show something else.
 const PATIENCE: Duration = Duration::from_mins(2);
-const LOOKING: [&str; 6] = [
+const LOOKING: [&str; 7] = [
+    "target/debug/causeway check --live ",
     "target/debug/causeway explain ",
     "target/debug/causeway status",
     "kubectl get ",
@@ -47,20 +51,50 @@ async fn main() {
         );
         return;
     };
-    let page = fs::read_to_string(root().join("docs/tutorial.md")).expect("the tutorial");
-    let mut reader = Reader::new(&kubectl);
+    let mut pages = vec![root().join("docs/tutorial.md")];
+    let entries = fs::read_dir(root().join("docs/how-to")).expect("the how-tos");
+    pages.extend(entries.map(|entry| entry.expect("a file").path()));
+    pages.retain(|page| page.extension().is_some_and(|ending| ending == "md"));
+    pages.sort();
+    for page in &pages {
+        follow(page, &kubectl).await;
+    }
+}
+
+/// Types every command of a page, as its reader would.
+async fn follow(path: &Path, kubectl: &Path) {
+    let page = fs::read_to_string(path).expect("a page");
+    let update = env::var_os(UPDATE).is_some();
+    let mut reader = Reader::new(kubectl);
     let mut wrong = Vec::new();
+    let (mut written, mut done) = (String::new(), 0);
     let mut run = 0;
-    for (command, shown) in commands(&page) {
-        wrong.extend(reader.types(command, &shown).await.err());
+    for (command, mut shown) in commands(&page) {
+        let as_shown = shown.len();
+        if let Err(printed) = reader.types(command, &shown, update).await {
+            wrong.push(format!("$ {command}\n{printed}"));
+            shown = printed;
+        }
+        let typed = format!("$ {command}\n");
+        let at = done + page[done..].find(&typed).expect("the command") + typed.len();
+        written.push_str(&page[done..at]);
+        written.push_str(shown.trim_end());
+        written.push_str(if shown.trim().is_empty() { "" } else { "\n" });
+        done = at + as_shown;
         run += 1;
     }
-    let found = reader.types("echo this", "that\n").await;
+    let found = reader.types("echo this", "that\n", update).await;
     assert!(found.is_err(), "a difference is found");
     drop(reader);
-    assert!(wrong.is_empty(), "docs/tutorial.md:\n{}", wrong.join("\n"));
-    assert!(run > 25, "commands have been found: {run}");
-    println!("tutorial: {run} commands print what is shown");
+    let name = path.strip_prefix(root()).unwrap_or(path).display();
+    if update {
+        written.push_str(&page[done..]);
+        fs::write(path, written).expect("a page that can be written");
+    } else {
+        assert!(wrong.is_empty(), "{name}, prints:\n{}", wrong.join("\n"));
+    }
+    assert!(run > 10, "commands have been found in {name}: {run}");
+    println!("{name}: {run} commands print what is shown");
 }
 
 fn root() -> PathBuf {
@@ -129,8 +163,8 @@ impl Reader {
         }
     }
 
-    /// Types a command; in words, what is printed if it is not what is shown.
-    async fn types(&mut self, command: &str, shown: &str) -> Result<(), String> {
+    /// Types a command; what is printed, if it is not what is shown. `once`: without patience.
+    async fn types(&mut self, command: &str, shown: &str, once: bool) -> Result<(), String> {
         let expected = essence(shown);
         let deadline = Instant::now() + PATIENCE;
         loop {
@@ -145,8 +179,8 @@ impl Reader {
             if essence(&known) == expected {
                 return Ok(());
             }
-            if !only_looks(command) || Instant::now() > deadline {
-                return Err(format!("$ {command}\nprints\n{known}"));
+            if once || !only_looks(command) || Instant::now() > deadline {
+                return Err(known);
             }
             std::thread::sleep(LOOK);
         }
