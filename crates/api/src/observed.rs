@@ -23,7 +23,7 @@ pub use foreign::{
 pub use own::{network, selector, vpc, vpc_input, zone, zone_input};
 
 /// Annotations that decisions look at.
-const ANNOTATIONS: &[&str] = &[keys::METRIC, keys::GATEWAY_METRIC];
+const ANNOTATIONS: &[&str] = &[keys::METRIC, keys::GATEWAY_METRIC, keys::ALLOW_DISRUPTION];
 
 /// The metadata that decisions look at.
 pub fn meta<K: kube::Resource>(object: &K) -> Meta {

@@ -8,6 +8,7 @@
 mod change;
 mod choice;
 mod conflict;
+mod guard;
 mod input;
 mod peering;
 mod reserved;
@@ -24,6 +25,7 @@ use std::fmt;
 pub use change::{must_drain, vpc_change, vpc_removals};
 pub use choice::{ZoneRefusal, choose_zone, quota_refusal};
 pub use conflict::{ZoneConflict, zone_conflict};
+pub use guard::{SeenNetwork, guard_network};
 pub use input::{
     EgressInput, PeerInput, ProxmoxInput, RouteInput, SubnetInput, TransitInput, TrunkInput,
     VlansInput, VpcInput, ZoneInput,

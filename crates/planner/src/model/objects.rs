@@ -208,6 +208,8 @@ pub mod keys {
     pub const CHASSIS: &str = "ovn.kubernetes.io/chassis";
     /// Annotation of a zone: its bridge is another fabric than an equally named one.
     pub const SEPARATE_FABRIC: &str = "proxmox.cozystack.io/separate-fabric";
+    /// Annotation: what guards the object lets go of it; its value is the object's uid.
+    pub const ALLOW_DISRUPTION: &str = "proxmox.cozystack.io/allow-disruption";
     /// Annotations of a pool: the route metric of its gateway in a guest.
     pub const GATEWAY_METRIC: &str = "ipam.capmox.cluster.x-k8s.io/gateway-metric";
     /// The same, as Cluster API's in-cluster provider users write it.

@@ -4,3 +4,4 @@
 
 mod bounds;
 mod cases;
+mod guard;
