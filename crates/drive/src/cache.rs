@@ -11,12 +11,9 @@ use std::{
 };
 
 use futures::StreamExt;
-use kube::{
-    Api, Resource, ResourceExt,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::{Api, Resource, ResourceExt, runtime::watcher};
 use serde::de::DeserializeOwned;
-use tokio::{sync::watch, task::AbortHandle};
+use tokio::{sync::watch, task::AbortHandle, time::Instant};
 
 /// Kinds that a cache can hold.
 pub trait Watched:
@@ -67,6 +64,7 @@ type OnChange<K> = Box<dyn Fn(Change<K>) + Send + Sync>;
 pub struct Cache<K> {
     objects: Arc<Mutex<Objects<K>>>,
     synced: watch::Receiver<bool>,
+    failing: watch::Receiver<Option<Instant>>,
     _watch: Arc<EndOnDrop>,
 }
 
@@ -113,11 +111,14 @@ impl<K: Watched> Cache<K> {
         on_change: impl Fn(Change<K>) + Send + Sync + 'static,
     ) -> Self {
         let objects = Arc::new(Mutex::new(Objects::new(Box::new(on_change))));
-        let (sender, synced) = watch::channel(false);
-        let task = tokio::spawn(follow(api, selector, Arc::clone(&objects), sender));
+        let (whole, synced) = watch::channel(false);
+        let (broken, failing) = watch::channel(None);
+        let told = Told { whole, broken };
+        let task = tokio::spawn(follow(api, selector, Arc::clone(&objects), told));
         Self {
             objects,
             synced,
+            failing,
             _watch: Arc::new(EndOnDrop(task.abort_handle())),
         }
     }
@@ -131,6 +132,12 @@ impl<K: Watched> Cache<K> {
     /// Whether the first whole list is there.
     pub fn is_synced(&self) -> bool {
         *self.synced.borrow()
+    }
+
+    /// Since when the watch has been broken: what the cache holds may be as old as that. A whole list
+    /// ends it.
+    pub fn failing_since(&self) -> Option<Instant> {
+        *self.failing.borrow()
     }
 
     /// One object. `namespace` is empty for cluster-scoped kinds.
@@ -249,28 +256,44 @@ impl<K: Resource + Clone> Objects<K> {
     }
 }
 
+/// What is known of a watch.
+struct Told {
+    whole: watch::Sender<bool>,
+    broken: watch::Sender<Option<Instant>>,
+}
+
+/// A watch that breaks begins again with a list: only that says that nothing was missed, and that
+/// there is an answer at all (a watch that goes on is silent until something changes).
 async fn follow<K: Watched>(
     api: Api<K>,
     selector: watcher::Config,
     objects: Arc<Mutex<Objects<K>>>,
-    synced: watch::Sender<bool>,
+    told: Told,
 ) {
-    let events = watcher(api, selector).default_backoff();
-    let mut events = std::pin::pin!(events);
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(event) => {
-                let whole = matches!(event, watcher::Event::InitDone);
-                lock(&objects).event(event);
-                if whole {
-                    synced.send_replace(true);
+    let mut backoff = watcher::DefaultBackoff::default();
+    loop {
+        let mut events = std::pin::pin!(watcher(api.clone(), selector.clone()));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(event) => {
+                    let whole = matches!(event, watcher::Event::InitDone);
+                    lock(&objects).event(event);
+                    if whole {
+                        told.whole.send_replace(true);
+                        told.broken.send_replace(None);
+                    }
+                }
+                Err(error) => {
+                    tracing::debug!(kind = %K::kind(&()), error = &error as &dyn std::error::Error, "watch failed");
+                    told.broken.send_if_modified(|since| {
+                        since.replace(since.unwrap_or_else(Instant::now)).is_none()
+                    });
+                    break;
                 }
             }
-            // The watcher itself starts again, after its backoff.
-            Err(error) => {
-                tracing::debug!(kind = %K::kind(&()), error = &error as &dyn std::error::Error, "watch failed");
-            }
         }
+        // The backoff has no end, and begins anew after two minutes without a failure.
+        tokio::time::sleep(backoff.next().unwrap_or_default()).await;
     }
 }
 

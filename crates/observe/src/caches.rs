@@ -40,11 +40,11 @@ pub struct Caches {
     pub attachments: Option<Cache<NetworkAttachmentDefinition>>,
     /// Pools of ours.
     pub pools: Option<Cache<InClusterIPPool>>,
-    claims: Option<Cache<IPAddressClaim>>,
-    addresses: Option<Cache<IPAddress>>,
-    service_cidrs: Option<Cache<ServiceCIDR>>,
-    nodes: Cache<Node>,
-    namespaces: Cache<Namespace>,
+    pub(crate) claims: Option<Cache<IPAddressClaim>>,
+    pub(crate) addresses: Option<Cache<IPAddress>>,
+    pub(crate) service_cidrs: Option<Cache<ServiceCIDR>>,
+    pub(crate) nodes: Cache<Node>,
+    pub(crate) namespaces: Cache<Namespace>,
 }
 
 /// Kube-OVN's kinds.

@@ -13,6 +13,7 @@
 
 mod caches;
 mod key;
+mod live;
 mod ovn;
 mod wake;
 
