@@ -16,8 +16,7 @@ use causeway_planner::snapshot::{Moment, Settings, Snapshot};
 use http::{Request, header};
 use http_body_util::BodyExt;
 use k8s_openapi::api::{
-    admissionregistration::v1::ValidatingWebhookConfiguration,
-    core::v1::Secret,
+    admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Secret,
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -231,11 +230,16 @@ impl Bench {
 
     /// The namespace with exactly these labels.
     pub async fn namespace(&self, name: &str, labels: &Value) {
+        let answer = self.try_namespace(name, labels).await;
+        assert!(answer.code < 300, "{name}: {answer:?}");
+    }
+
+    /// The same for a name that may be none.
+    pub async fn try_namespace(&self, name: &str, labels: &Value) -> Written {
         let object = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels},
         });
-        let answer = self.apply(&object).await;
-        assert!(answer.code < 300, "{name}: {answer:?}");
+        self.apply(&object).await
     }
 
     /// Creates an object as somebody, and as a dry run.

@@ -10,7 +10,8 @@ use super::{
     certificates::client_of,
 };
 
-async fn door(bench: &Bench) -> Client {
+/// A client of the webhook itself.
+pub async fn door(bench: &Bench) -> Client {
     let published = bench.published().await;
     let mut webhooks = published.webhooks.into_iter().flatten();
     let bundle = webhooks.next().and_then(|it| it.client_config.ca_bundle);
@@ -18,7 +19,8 @@ async fn door(bench: &Bench) -> Client {
     client_of(bench.webhook().address(), &bundle)
 }
 
-async fn post(door: &Client, body: Vec<u8>) -> Written {
+/// Puts a body to it.
+pub async fn post(door: &Client, body: Vec<u8>) -> Written {
     let request = Request::post("/validate?timeout=5s")
         .header("content-type", "application/json")
         .body(Body::from(body));
@@ -31,7 +33,7 @@ async fn get(door: &Client, path: &str) -> Written {
 }
 
 /// As kube-apiserver 1.34 sends it.
-fn review(operation: &str, object: &Value, old: &Value) -> Value {
+pub fn review(operation: &str, object: &Value, old: &Value) -> Value {
     let any = if object.is_null() { old } else { object };
     let version = any["apiVersion"].as_str().expect("a version");
     let (group, version) = version.split_once('/').unwrap_or(("", version));
@@ -137,8 +139,8 @@ async fn what_is_no_review_is_told_what_is_wrong_and_nothing_stops_the_server() 
             "unknown variant `INVENT`",
         ),
         (
-            whole.replace("\"dryRun\"", "\"kind\":{},\"dryRun\""),
-            "duplicate field `kind`",
+            whole.replace("\"dryRun\"", "\"operation\":\"CREATE\",\"dryRun\""),
+            "duplicate field `operation`",
         ),
     ] {
         let answer = post(&door, body.clone().into_bytes()).await;
