@@ -30,6 +30,15 @@ const MAY_DECLARE: &[(&str, &[&str])] = &[
             "causeway-planner",
         ],
     ),
+    (
+        "causeway-admission",
+        &[
+            "causeway-api",
+            "causeway-drive",
+            "causeway-observe",
+            "causeway-planner",
+        ],
+    ),
     ("causeway-kubeapi", &[]),
     (
         "causeway-kubeovn",
@@ -53,6 +62,7 @@ const MAY_DECLARE: &[(&str, &[&str])] = &[
     (
         "causeway-cli",
         &[
+            "causeway-admission",
             "causeway-api",
             "causeway-lab",
             "causeway-observe",

@@ -36,7 +36,7 @@ struct Suite {
 }
 
 /// Several of one name are parts of one suite, each with a control plane of its own.
-const SUITES: [Suite; 4] = [
+const SUITES: [Suite; 5] = [
     Suite {
         name: "kubeapi",
         title: "kubeapi",
@@ -49,6 +49,13 @@ const SUITES: [Suite; 4] = [
         title: "kubeapi as kubectl sees it",
         package: "causeway-kubeapi",
         test: "kubectl",
+        real: Real::Api,
+    },
+    Suite {
+        name: "admission",
+        title: "admission",
+        package: "causeway-admission",
+        test: "conformance",
         real: Real::Api,
     },
     Suite {

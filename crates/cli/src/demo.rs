@@ -45,7 +45,7 @@ pub struct Args {
 /// # Errors
 /// What kept it from starting.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    up::log();
+    crate::log::start();
     if args.keep {
         return keep(args.state.as_deref());
     }

@@ -11,12 +11,14 @@ pub mod demo;
 pub mod down;
 pub mod explain;
 mod live;
+mod log;
 pub mod plan;
 #[cfg(feature = "embedded")]
 mod state;
 pub mod status;
 #[cfg(feature = "embedded")]
 pub mod up;
+pub mod webhook;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,7 @@ enum Command {
     Explain(explain::Args),
     Status(status::Args),
     Crd(crd::Args),
+    Webhook(webhook::Args),
     #[cfg(feature = "embedded")]
     Demo(demo::Args),
     #[cfg(feature = "embedded")]
@@ -70,6 +73,7 @@ fn execute(command: &Command) -> anyhow::Result<ExitCode> {
         Command::Explain(args) => explain::run(args),
         Command::Status(args) => status::run(args),
         Command::Crd(args) => crd::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Webhook(args) => webhook::run(args),
         #[cfg(feature = "embedded")]
         Command::Demo(args) => demo::run(args),
         #[cfg(feature = "embedded")]

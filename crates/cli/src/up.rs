@@ -38,21 +38,13 @@ pub struct Args {
 /// # Errors
 /// What kept it from starting, or what stays after it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    log();
+    crate::log::start();
     let held = args.state.find()?.hold()?;
     let ready = async |embedded: &mut Embedded| {
         embedded.start_controller().await?;
         Ok(ExitCode::SUCCESS)
     };
     keep_up(&held, ready)
-}
-
-/// What goes wrong inside, for `RUST_LOG`.
-pub(crate) fn log() {
-    tracing_subscriber::fmt()
-        .with_env_filter(tracing_subscriber::EnvFilter::from_default_env())
-        .with_writer(std::io::stderr)
-        .init();
 }
 
 /// Starts the embedded mode on a state, does `first` to it, and stays until told to end. The exit
