@@ -237,3 +237,6 @@ impl<K: Resource<DynamicType = ()> + DeserializeOwned> Pair<K> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,12 +3,13 @@
 //!
 //! Started by the webhook. Must stay true: of several replicas one makes what is new (the others'
 //! writes meet a conflict, and they read what is there); the bundle is published before a leaf
-//! that needs it is served.
+//! that needs it is served; a Secret that is lost or spoilt is written again as it was, because API servers
+//! trust what it held.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -102,6 +103,8 @@ pub(crate) struct Keeper {
     names: Vec<String>,
     clock: Clock,
     served: Arc<Served>,
+    /// What is served.
+    current: Mutex<Option<Certificates>>,
     changed: Arc<Notify>,
     /// They only wake; what is true is read live.
     _watches: (Cache<Secret>, Cache<ValidatingWebhookConfiguration>),
@@ -130,6 +133,7 @@ impl Keeper {
             names,
             clock,
             served: Arc::default(),
+            current: Mutex::default(),
             changed,
             _watches: watches,
         }
@@ -164,35 +168,35 @@ impl Keeper {
         for _ in 0..TRIES {
             let secret = self.secrets.get_opt(SECRET).await;
             let secret = secret.map_err(api("read Secret causeway-webhook-tls"))?;
-            let held = secret.as_ref().and_then(|secret| match read(secret) {
-                Ok(held) => Some(held),
-                Err(error) => {
-                    tracing::warn!(
-                        error = &error as &dyn std::error::Error,
-                        "Secret {SECRET} is written anew"
-                    );
-                    None
-                }
-            });
-            let renewed = Certificates::renewed(held.as_ref(), &self.names, (self.clock)())?;
-            if let Some(renewed) = &renewed
-                && !self.write(secret, renewed).await?
-            {
-                continue;
-            }
-            let Some(current) = renewed.or(held) else {
+            let kept = secret.as_ref().and_then(readable);
+            let known = kept.clone().or_else(|| self.current());
+            let renewed = Certificates::renewed(known.as_ref(), &self.names, (self.clock)())?;
+            let Some(wanted) = renewed.or(known) else {
                 return Err(KeepError::Contended);
             };
-            self.publish(&current).await?;
-            let pair = current.served()?;
-            *self
-                .served
-                .0
-                .write()
-                .unwrap_or_else(PoisonError::into_inner) = Some(pair);
-            return Ok(());
+            if kept.as_ref() != Some(&wanted) && !self.write(secret, &wanted).await? {
+                continue;
+            }
+            self.publish(&wanted).await?;
+            return self.serve(wanted);
         }
         Err(KeepError::Contended)
+    }
+
+    fn current(&self) -> Option<Certificates> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.clone()
+    }
+
+    fn serve(&self, wanted: Certificates) -> Result<(), KeepError> {
+        let pair = wanted.served()?;
+        *self
+            .served
+            .0
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Some(pair);
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(wanted);
+        Ok(())
     }
 
     async fn publish(&self, certificates: &Certificates) -> Result<(), KeepError> {
@@ -205,18 +209,36 @@ impl Keeper {
     /// False if somebody else was faster.
     async fn write(&self, old: Option<Secret>, new: &Certificates) -> Result<bool, KeepError> {
         let params = PostParams::default();
-        let answer = match old {
-            None => self.secrets.create(&params, &written(None, new)).await,
+        let (answer, lost): (_, &[u16]) = match old {
+            None => {
+                let secret = written(None, new);
+                (self.secrets.create(&params, &secret).await, &[409])
+            }
             Some(old) => {
                 let secret = written(Some(old), new);
-                self.secrets.replace(SECRET, &params, &secret).await
+                let answer = self.secrets.replace(SECRET, &params, &secret).await;
+                // 404: it was deleted meanwhile.
+                (answer, &[404, 409])
             }
         };
         match answer {
             Ok(_) => Ok(true),
-            // 404: it was deleted meanwhile.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            Err(kube::Error::Api(status)) if lost.contains(&status.code) => Ok(false),
             Err(error) => Err(api("write Secret causeway-webhook-tls")(error)),
+        }
+    }
+}
+
+/// What a Secret holds, if that can be used.
+fn readable(secret: &Secret) -> Option<Certificates> {
+    match read(secret) {
+        Ok(kept) => Some(kept),
+        Err(error) => {
+            tracing::warn!(
+                error = &error as &dyn std::error::Error,
+                "Secret {SECRET} is written anew"
+            );
+            None
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
     sync::{Arc, PoisonError, RwLock},
     task::{Context, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -26,6 +26,9 @@ use crate::{
 /// The largest body that is read, in bytes: twice what etcd stores of one object, so an update has
 /// room for both (design 9.3).
 pub const LARGEST_REVIEW: usize = 3 * 1024 * 1024;
+
+/// How long a body may take: the API server gives up after 5 s.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -118,11 +121,16 @@ impl Service {
         B::Data: Send,
         B::Error: Into<BoxError>,
     {
-        let body = match Limited::new(body, LARGEST_REVIEW).collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => {
+        let whole = Limited::new(body, LARGEST_REVIEW).collect();
+        let body = match tokio::time::timeout(PATIENCE, whole).await {
+            Ok(Ok(body)) => body.to_bytes(),
+            Ok(Err(error)) => {
                 self.metrics.malformed();
                 return unread(&*error);
+            }
+            Err(_) => {
+                self.metrics.malformed();
+                return text(StatusCode::REQUEST_TIMEOUT, "the body does not come");
             }
         };
         let begun = Instant::now();
