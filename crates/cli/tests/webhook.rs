@@ -18,7 +18,7 @@ use k8s_openapi::{
     api::{admissionregistration::v1::ValidatingWebhookConfiguration, core::v1::Namespace},
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, api::PostParams};
+use kube::{Client, api::PostParams};
 use serde_json::{Value, json};
 
 fn causeway(arguments: &[&str]) -> Command {
@@ -40,14 +40,14 @@ fn it_prints_the_committed_configuration() {
 
 #[test]
 fn a_kubeconfig_that_is_not_there_is_named() {
-    let output = causeway(&[
+    let arguments = [
         "webhook",
         "--kubeconfig",
         "nowhere",
         "--listen",
         "127.0.0.1:0",
-    ]);
-    let output = { output }.output().expect("the command runs");
+    ];
+    let output = causeway(&arguments).output().expect("the command runs");
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8(output.stderr).expect("text");
     assert!(
