@@ -7,6 +7,7 @@
 #![allow(
     clippy::expect_used,
     clippy::panic,
+    clippy::needless_pass_by_value,
     missing_docs,
     reason = "a case that cannot go on has failed, and says why"
 )]

@@ -9,7 +9,7 @@
 use std::{sync::Arc, time::Duration};
 
 use causeway_admission::{Options, SECRET, Webhook, configuration::Places};
-use causeway_api::{VirtualPrivateCloud, apps_crds, crds};
+use causeway_api::{VirtualPrivateCloud, VirtualPrivateCloudSpec, apps_crds, crds};
 use causeway_kubeapi::{Clock, KubeApi};
 use causeway_planner::snapshot::{Moment, Settings};
 use k8s_openapi::{
@@ -208,7 +208,7 @@ async fn watches_that_have_been_broken_for_half_a_minute_make_it_unready_until_t
 
     let server = api.serve(address, folder.path()).await.expect("it is back");
     let vpcs: Api<VirtualPrivateCloud> = Api::namespaced(api.client("admin"), "default");
-    let vpc = VirtualPrivateCloud::new("meanwhile", Default::default());
+    let vpc = VirtualPrivateCloud::new("meanwhile", VirtualPrivateCloudSpec::default());
     vpcs.create(&PostParams::default(), &vpc)
         .await
         .expect("a VPC");

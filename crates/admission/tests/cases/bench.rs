@@ -2,6 +2,7 @@
 //! webhook beside it.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicI64, Ordering},
@@ -42,7 +43,7 @@ pub struct Bench {
 
 enum Against {
     StandIn(KubeApi),
-    Real(kube::Config),
+    Real(Box<kube::Config>),
 }
 
 /// An answer of the API.
@@ -76,17 +77,14 @@ impl Bench {
     /// With the configuration, and nobody at its other end.
     pub async fn without_webhook() -> Self {
         let turn = TURN.lock().await;
-        let (api, client) = match std::env::var("CAUSEWAY_KUBEAPI_URL") {
-            Ok(url) => {
-                let config = kube::Config::new(url.parse().expect("a URL"));
-                let client = Client::try_from(config.clone()).expect("a client");
-                (Against::Real(config), client)
-            }
-            Err(_) => {
-                let api = KubeApi::new(Clock::machine()).expect("the API starts");
-                let client = api.client("admin");
-                (Against::StandIn(api), client)
-            }
+        let (api, client) = if let Ok(url) = std::env::var("CAUSEWAY_KUBEAPI_URL") {
+            let config = kube::Config::new(url.parse().expect("a URL"));
+            let client = Client::try_from(config.clone()).expect("a client");
+            (Against::Real(Box::new(config)), client)
+        } else {
+            let api = KubeApi::new(Clock::machine()).expect("the API starts");
+            let client = api.client("admin");
+            (Against::StandIn(api), client)
         };
         let bench = Self {
             client,
@@ -199,12 +197,19 @@ impl Bench {
         match &self.api {
             Against::StandIn(api) => api.client(user),
             Against::Real(config) => {
-                let mut config = config.clone();
+                let mut config = kube::Config::clone(config);
                 config.auth_info.impersonate = Some(user.to_owned());
                 config.auth_info.impersonate_groups = Some(vec!["system:masters".to_owned()]);
                 Client::try_from(config).expect("a client")
             }
         }
+    }
+
+    /// Whether a refusal is only for addresses that a real cluster uses itself; the stand-in has no
+    /// Services.
+    pub fn is_of_the_site(&self, said: &BTreeSet<String>) -> bool {
+        let services = "the cluster's ServiceCIDR \"kubernetes\"; choose another CIDR";
+        matches!(self.api, Against::Real(_)) && said.iter().all(|line| line.ends_with(services))
     }
 
     /// Until what the webhook has seen is so.
@@ -256,10 +261,10 @@ impl Bench {
     }
 
     /// Merges a patch into the object at a path.
-    pub async fn merge(&self, client: &Client, path: &str, patch: &Value) -> Written {
+    pub async fn merge(&self, client: &Client, path: &str, change: &Value) -> Written {
         let request = Request::patch(path)
             .header(header::CONTENT_TYPE, "application/merge-patch+json")
-            .body(Body::from(patch.to_string().into_bytes()));
+            .body(Body::from(change.to_string().into_bytes()));
         send(client, request.expect("a request")).await
     }
 

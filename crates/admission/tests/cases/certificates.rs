@@ -196,8 +196,8 @@ async fn replicas_that_start_at_once_share_one_secret_and_a_spoilt_one_becomes_w
 
     let namespace = configuration::Places::default().namespace;
     let path = format!("/api/v1/namespaces/{namespace}/secrets/{SECRET}");
-    let patch = json!({"stringData": {"tls.key": "nonsense"}});
-    let spoilt = bench.merge(&bench.client, &path, &patch).await;
+    let change = json!({"stringData": {"tls.key": "nonsense"}});
+    let spoilt = bench.merge(&bench.client, &path, &change).await;
     assert_eq!(spoilt.code, 200, "{spoilt:?}");
     // Nobody asks them to: they see it.
     within("the Secret is as it was", async || {

@@ -67,7 +67,7 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
     let name = made.body["metadata"]["name"].as_str().expect("a name");
     let path = format!("{}/{name}", path_of_networks("tenant-g"));
 
-    for (patch, words) in [
+    for (change, words) in [
         (
             json!({"spec": {"vmRange": "172.20.10.64-172.20.10.200"}}),
             "change subnet \"workers\" of VirtualPrivateCloud \"main\" instead",
@@ -81,11 +81,11 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
             "causeway finds the network by label cozystack.io/vpcId",
         ),
     ] {
-        let answer = bench.merge(&bench.client, &path, &patch).await;
+        let answer = bench.merge(&bench.client, &path, &change).await;
         assert_refused(&answer, words);
     }
-    let patch = json!({"metadata": {"labels": {"team": "a"}}});
-    let labelled = bench.merge(&bench.client, &path, &patch).await;
+    let change = json!({"metadata": {"labels": {"team": "a"}}});
+    let labelled = bench.merge(&bench.client, &path, &change).await;
     assert_eq!(labelled.code, 200, "{labelled:?}");
     let status = json!({"status": {"vlan": 214}});
     let written = bench
@@ -104,14 +104,14 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
     assert_refused(&all, wanted);
     let key = "proxmox.cozystack.io/allow-disruption";
     for (value, code) in [("another", 403), (uid, 200)] {
-        let patch = json!({"metadata": {"annotations": {key: value}}});
-        let annotated = bench.merge(&bench.client, &path, &patch).await;
+        let change = json!({"metadata": {"annotations": {key: value}}});
+        let annotated = bench.merge(&bench.client, &path, &change).await;
         assert_eq!(annotated.code, 200, "{annotated:?}");
         let answer = bench.delete(&bench.client, &path).await;
         assert_eq!(answer.code, code, "{answer:?}");
     }
-    let patch = json!({"metadata": {"finalizers": null}});
-    let freed = bench.merge(&bench.client, &path, &patch).await;
+    let change = json!({"metadata": {"finalizers": null}});
+    let freed = bench.merge(&bench.client, &path, &change).await;
     assert_eq!(freed.code, 200, "{freed:?}");
 
     let gone = bench
