@@ -104,6 +104,29 @@ pub fn client_of(webhook: std::net::SocketAddr, bundle: &str) -> Client {
     Client::try_from(config).expect("a client")
 }
 
+/// What a client that trusts a bundle hears at a path, after a handshake of its own.
+async fn heard(bench: &Bench, bundle: &str, path: &str) -> u16 {
+    let client = client_of(bench.webhook().address(), bundle);
+    let request = Request::get(path).body(Body::empty());
+    send(&client, request.expect("a request")).await.code
+}
+
+/// Time goes on to so many days, and the webhook looks at its certificates: how many authorities
+/// there are then, and whether the leaf is another.
+async fn renew(bench: &Bench, days: i64, start: i64) -> (usize, bool) {
+    let before = secret(bench).await;
+    bench.set_clock(start + days * DAY);
+    let kept = bench.webhook().keep_certificates().await;
+    kept.expect("certificates can be kept");
+    let after = secret(bench).await;
+    let authorities = text(&after, "ca.crt");
+    assert_eq!(bundle(bench).await, authorities, "after {days} days");
+    let code = heard(bench, &authorities, "/readyz").await;
+    assert_eq!(code, 200, "after {days} days");
+    let count = authorities.matches("BEGIN CERTIFICATE").count();
+    (count, text(&after, "tls.crt") != text(&before, "tls.crt"))
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn leaf_and_authority_are_renewed_under_load_without_a_failed_review() {
     let mut bench = Bench::without_webhook().await;
@@ -115,64 +138,31 @@ async fn leaf_and_authority_are_renewed_under_load_without_a_failed_review() {
         bench.another().await.stop().await;
     }
     bench.start(start + 720 * DAY).await;
-    let address = bench.webhook().address();
-    let old = secret(&bench).await;
-    assert_eq!(bundle(&bench).await, text(&old, "ca.crt"));
+    let old = text(&secret(&bench).await, "ca.crt");
+    assert_eq!(bundle(&bench).await, old);
 
     let load = Load::start(&bench);
     load.more(50).await;
-    let mut seen = vec![old.clone()];
     for (days, authorities, leaf_is_new) in [(730, 2, false), (780, 2, true), (800, 2, false)] {
-        bench.set_clock(start + days * DAY);
-        bench.webhook().keep_certificates().await.expect("kept");
-        let current = secret(&bench).await;
-        let before = seen.last().expect("the first");
-        assert_eq!(
-            text(&current, "ca.crt")
-                .matches("BEGIN CERTIFICATE")
-                .count(),
-            authorities,
-            "after {days} days"
-        );
-        assert_eq!(
-            text(&current, "tls.crt") != text(before, "tls.crt"),
-            leaf_is_new,
-            "after {days} days"
-        );
-        assert_eq!(bundle(&bench).await, text(&current, "ca.crt"));
-        // A new handshake is one with what is served now.
-        let client = client_of(address, &bundle(&bench).await);
-        let request = Request::get("/readyz").body(Body::empty());
-        let answer = send(&client, request.expect("a request")).await;
-        assert_eq!(answer.code, 200, "after {days} days: {answer:?}");
+        let renewed = renew(&bench, days, start).await;
+        assert_eq!(renewed, (authorities, leaf_is_new), "after {days} days");
         load.more(50).await;
-        seen.push(current);
     }
     let (count, failed) = load.stop().await;
-    println!(
-        "{count} reviews while leaf and authority were renewed, {} failed",
-        failed.len()
-    );
+    let failures = failed.len();
+    println!("{count} reviews while leaf and authority were renewed, {failures} failed");
     assert!(failed.is_empty(), "{}", failed.join("\n"));
 
     // The latest leaf is trusted by the new authority alone.
-    let latest = seen.last().expect("the last");
-    let both = text(latest, "ca.crt");
-    let (new, _) = both
-        .split_once("-----END CERTIFICATE-----\n")
-        .expect("two certificates");
-    let new = format!("{new}-----END CERTIFICATE-----\n");
-    assert!(!text(&old, "ca.crt").contains(&new));
-    let request = || {
-        let request = Request::get("/healthz").body(Body::empty());
-        request.expect("a request")
-    };
-    assert_eq!(send(&client_of(address, &new), request()).await.code, 200);
-    let distrusted = client_of(address, &text(&old, "ca.crt"));
-    distrusted
-        .send(request())
-        .await
-        .expect_err("another authority's leaf");
+    let both = text(&secret(&bench).await, "ca.crt");
+    let new = both
+        .strip_suffix(&old)
+        .expect("the new one, and the old one");
+    assert_eq!(heard(&bench, new, "/healthz").await, 200);
+    let request = Request::get("/healthz").body(Body::empty());
+    let distrusted = client_of(bench.webhook().address(), &old);
+    let answer = distrusted.send(request.expect("a request")).await;
+    answer.expect_err("another authority's leaf");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,8 +7,8 @@ use super::{
     guard::{CONTROLLER, network, workers},
 };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_webhook_writes_of_guarded_kinds_fail_and_upkeep_and_removal_go_on() {
+/// A zone, a VPC, its network (whose path this is), and a webhook that is gone.
+async fn deserted() -> (Bench, String) {
     let mut bench = Bench::new().await;
     bench.namespace("tenant-d", &json!({})).await;
     for object in [
@@ -22,9 +22,14 @@ async fn without_a_webhook_writes_of_guarded_kinds_fail_and_upkeep_and_removal_g
     let made = bench.create_as(CONTROLLER, &network).await;
     assert_eq!(made.code, 201, "{made:?}");
     bench.take_webhook().stop().await;
-
     let name = network["metadata"]["name"].as_str().expect("a name");
-    let network_path = format!("{}/{name}", path_of_networks("tenant-d"));
+    let path = format!("{}/{name}", path_of_networks("tenant-d"));
+    (bench, path)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_webhook_writes_of_guarded_kinds_fail_and_upkeep_and_removal_go_on() {
+    let (bench, network_path) = deserted().await;
     let vpc_path = format!("{}/main", path_of_vpcs("tenant-d"));
     let zone_path = format!("{}/default", path_of_zones());
     let label = json!({"metadata": {"labels": {"team": "a"}}});

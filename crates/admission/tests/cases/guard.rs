@@ -45,9 +45,8 @@ fn assert_refused(answer: &Written, words: &str) {
     assert!(said.is_some_and(|said| said.contains(words)), "{answer:?}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_write() {
-    let bench = Bench::new().await;
+/// A network that is wanted: its path and uid.
+async fn wanted(bench: &Bench) -> (String, String) {
     bench.namespace("tenant-g", &json!({})).await;
     for object in [
         zone("default", "vmbr1", "default"),
@@ -57,16 +56,35 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
         assert_eq!(made.code, 201, "{made:?}");
     }
     let network = network("tenant-g");
-    assert_refused(
-        &bench.create(&network).await,
-        "write a subnet with `proxmox: {}` in a VirtualPrivateCloud",
-    );
+    let refused = bench.create(&network).await;
+    let words = "write a subnet with `proxmox: {}` in a VirtualPrivateCloud";
+    assert_refused(&refused, words);
     let made = bench.create_as(CONTROLLER, &network).await;
     assert_eq!(made.code, 201, "{made:?}");
-    let uid = made.body["metadata"]["uid"].as_str().expect("a uid");
-    let name = made.body["metadata"]["name"].as_str().expect("a name");
-    let path = format!("{}/{name}", path_of_networks("tenant-g"));
+    let text = |field: &str| made.body["metadata"][field].as_str().expect("text");
+    let path = format!("{}/{}", path_of_networks("tenant-g"), text("name"));
+    (path, text("uid").to_owned())
+}
 
+/// The administrator lets go of it, and it goes.
+async fn let_go(bench: &Bench, path: &str, uid: &str) {
+    let key = "proxmox.cozystack.io/allow-disruption";
+    for (value, code) in [("another", 403), (uid, 200)] {
+        let change = json!({"metadata": {"annotations": {key: value}}});
+        let annotated = bench.merge(&bench.client, path, &change).await;
+        assert_eq!(annotated.code, 200, "{annotated:?}");
+        let answer = bench.delete(&bench.client, path).await;
+        assert_eq!(answer.code, code, "{answer:?}");
+    }
+    let change = json!({"metadata": {"finalizers": null}});
+    let freed = bench.merge(&bench.client, path, &change).await;
+    assert_eq!(freed.code, 200, "{freed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_write() {
+    let bench = Bench::new().await;
+    let (path, uid) = wanted(&bench).await;
     for (change, words) in [
         (
             json!({"spec": {"vmRange": "172.20.10.64-172.20.10.200"}}),
@@ -88,9 +106,8 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
     let labelled = bench.merge(&bench.client, &path, &change).await;
     assert_eq!(labelled.code, 200, "{labelled:?}");
     let status = json!({"status": {"vlan": 214}});
-    let written = bench
-        .merge(&bench.client, &format!("{path}/status"), &status)
-        .await;
+    let at = format!("{path}/status");
+    let written = bench.merge(&bench.client, &at, &status).await;
     assert_eq!(
         written.code, 200,
         "statuses are not asked about: {written:?}"
@@ -98,24 +115,10 @@ async fn only_the_controller_writes_a_network_and_everybody_else_hears_what_to_w
 
     let wanted = "it is subnet \"workers\" of VPC tenant-g/main";
     assert_refused(&bench.delete(&bench.client, &path).await, wanted);
-    let all = bench
-        .delete(&bench.client, &path_of_networks("tenant-g"))
-        .await;
-    assert_refused(&all, wanted);
-    let key = "proxmox.cozystack.io/allow-disruption";
-    for (value, code) in [("another", 403), (uid, 200)] {
-        let change = json!({"metadata": {"annotations": {key: value}}});
-        let annotated = bench.merge(&bench.client, &path, &change).await;
-        assert_eq!(annotated.code, 200, "{annotated:?}");
-        let answer = bench.delete(&bench.client, &path).await;
-        assert_eq!(answer.code, code, "{answer:?}");
-    }
-    let change = json!({"metadata": {"finalizers": null}});
-    let freed = bench.merge(&bench.client, &path, &change).await;
-    assert_eq!(freed.code, 200, "{freed:?}");
-
-    let gone = bench
-        .delete(&bench.client, &format!("{}/main", path_of_vpcs("tenant-g")))
-        .await;
+    let all = path_of_networks("tenant-g");
+    assert_refused(&bench.delete(&bench.client, &all).await, wanted);
+    let_go(&bench, &path, &uid).await;
+    let main = format!("{}/main", path_of_vpcs("tenant-g"));
+    let gone = bench.delete(&bench.client, &main).await;
     assert_eq!(gone.code, 200, "{gone:?}");
 }
