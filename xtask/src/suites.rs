@@ -1,5 +1,5 @@
-//! The stand-ins' conformance suites: which there are, and how each runs against its stand-in and
-//! against what that stands for.
+//! The conformance suites, those of the stand-ins and that of the webhook: which there are, and how
+//! each runs beside the stand-ins and beside what they stand for.
 //!
 //! Called for `conformance` and `real-api`. Must stay true: the same test program runs both times; only
 //! what is beside it differs.
