@@ -7,7 +7,8 @@ use kube::{Api, api::DeleteParams};
 
 use super::{
     Checks, Guests, ScenarioError,
-    removal::{VPC, all_is_gone, begin, compare, failed},
+    orders::{State, as_before},
+    removal::{VPC, all_is_gone, begin, failed},
 };
 use crate::embedded::{Embedded, EmbeddedError, gone, wait};
 
@@ -29,7 +30,7 @@ pub(super) async fn show(
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
     begin(embedded).await?;
-    let (api_before, nb_before) = (embedded.dump().await?, embedded.site.dump_nb().await?);
+    let before = State::of(embedded).await?;
     embedded.apply(VPC).await?;
     let (workers, _) = embedded.network_ready(&vpc, "workers").await?;
     embedded.vpc_ready(&vpc).await?;
@@ -80,17 +81,8 @@ pub(super) async fn show(
     let deleted = claims.delete("worker-1", &DeleteParams::default()).await;
     deleted.map_err(failed("delete", "the claim"))?;
     all_is_gone(embedded, &vpc).await?;
-    compare(
-        checks,
-        "the claim goes, and the API is as before",
-        &api_before.difference(&embedded.dump().await?),
-    );
-    let nb_after = embedded.site.dump_nb().await?;
-    compare(
-        checks,
-        "the northbound rows are as before",
-        &nb_before.difference(&nb_after),
-    );
+    let what = "the claim goes, and the API and the northbound rows";
+    as_before(embedded, &before, what, checks).await?;
     checks
         .never_reaches("VM ✗ its gateway", &vm, gateway)
         .await?;

@@ -197,6 +197,7 @@ pub(super) struct State {
 }
 
 impl State {
+    /// As it is now.
     pub async fn of(embedded: &Embedded) -> Result<Self, ScenarioError> {
         Ok(Self {
             api: embedded.dump().await?,
@@ -204,13 +205,15 @@ impl State {
         })
     }
 
-    fn difference(&self, after: &Self) -> Vec<String> {
+    /// What one has and the other has not, or has otherwise.
+    pub fn difference(&self, after: &Self) -> Vec<String> {
         let mut all = self.api.difference(&after.api);
         all.extend(self.northbound.difference(&after.northbound));
         all
     }
 }
 
+/// Says whether the state from before comes back, as Kube-OVN and others catch up; bounded.
 pub(super) async fn as_before(
     embedded: &Embedded,
     before: &State,

@@ -7,7 +7,10 @@ use kube::{
     api::{DeleteParams, ListParams},
 };
 
-use super::{Checks, Guests, ScenarioError, ZONE};
+use super::{
+    Checks, Guests, ScenarioError, ZONE,
+    orders::{State, as_before},
+};
 use crate::embedded::{Embedded, EmbeddedError, gone, wait};
 
 pub(super) const NAMESPACE: &str = "\
@@ -23,7 +26,7 @@ pub(super) async fn show(
 ) -> Result<(), ScenarioError> {
     let vpc = VpcKey::new("tenant-example", "main");
     begin(embedded).await?;
-    let (api_before, nb_before) = (embedded.dump().await?, embedded.site.dump_nb().await?);
+    let before = State::of(embedded).await?;
 
     embedded.apply(VPC).await?;
     let (workers, _) = embedded.network_ready(&vpc, "workers").await?;
@@ -35,26 +38,13 @@ pub(super) async fn show(
     checks
         .reaches("VM → its gateway", &vm, [172, 20, 10, 1].into())
         .await?;
-    let made = api_before.difference(&embedded.dump().await?).len();
-    let rows = nb_before.difference(&embedded.site.dump_nb().await?).len();
-    checks.line(
-        made > 0 && rows > 0,
-        "the VPC has made objects and rows",
-        format!("{made} objects, {rows} rows"),
-    );
+    let made = before.difference(&State::of(embedded).await?).len();
+    let what = "the VPC has made objects and rows";
+    checks.line(made > 0, what, format!("{made} of them"));
 
     delete_and_wait(embedded, &vpc).await?;
-    compare(
-        checks,
-        "the API is as before",
-        &api_before.difference(&embedded.dump().await?),
-    );
-    let nb_after = embedded.site.dump_nb().await?;
-    compare(
-        checks,
-        "the northbound rows are as before",
-        &nb_before.difference(&nb_after),
-    );
+    let what = "the API and the northbound rows";
+    as_before(embedded, &before, what, checks).await?;
     checks
         .never_reaches("VM ✗ its gateway", &vm, [172, 20, 10, 1].into())
         .await?;

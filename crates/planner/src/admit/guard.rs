@@ -10,7 +10,7 @@ use super::{FieldPath, Verdict, Violation};
 use crate::{
     model::{NetworkRecord, SubnetKey, VpcKey, objects::keys},
     snapshot::{Meta, Mirror, NetworkStatus, Snapshot},
-    vpc::some_names,
+    usage::Usage,
 };
 
 /// A network as it is, or as it would be.
@@ -147,25 +147,8 @@ fn wanted_by(key: &SubnetKey, network: &SeenNetwork, snapshot: &Snapshot) -> Opt
         })
 }
 
-/// Who holds an address of the network.
+/// Who holds an address of the network, or waits for one.
 fn users(key: &SubnetKey, snapshot: &Snapshot) -> Option<String> {
-    let ips = snapshot.ips.values();
-    let pods: Vec<String> = ips
-        .filter(|ip| ip.subnet == key.id.as_str())
-        .map(|ip| format!("pod {}/{}", ip.namespace, ip.pod))
-        .collect();
-    let pool = snapshot.pools.get(key).and_then(|pool| pool.status);
-    let machines = pool.map_or(0, |pool| pool.used);
-    let mut parts = Vec::new();
-    if !pods.is_empty() {
-        parts.push(some_names(pods.iter()));
-    }
-    if machines > 0 {
-        let addresses = match machines {
-            1 => "1 address".to_owned(),
-            _ => format!("{machines} addresses"),
-        };
-        parts.push(format!("{addresses} of InClusterIPPool \"{}\"", key.id));
-    }
-    (!parts.is_empty()).then(|| format!("in use by {}", parts.join("; ")))
+    let usage = Usage::of(key, snapshot);
+    (!usage.is_none()).then(|| format!("in use by {}", usage.named(key)))
 }

@@ -180,7 +180,7 @@ fn a_network_stays_while_its_vpc_wants_it_or_somebody_holds_an_address() {
     assert_eq!(
         delete(&used),
         [format!(
-            "metadata.name: network tenant-a/subnet-521e3af8 is needed: in use by 2 addresses of \
+            "metadata.name: network tenant-a/subnet-521e3af8 is needed: in use by 2 of \
              InClusterIPPool \"subnet-521e3af8\"; it goes when they are given back {end}"
         )]
     );
